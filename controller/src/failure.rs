@@ -1,0 +1,126 @@
+//! What can go wrong with a request, by what follows from it.
+
+use std::time::Duration;
+
+use kube::core::Status;
+use webservice_api::conditions::Reason;
+
+use crate::engine::{Retry, RetryHint};
+
+/// A failed request.
+#[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
+pub enum Failure {
+    /// The object is no longer the one that was looked at; its event is on the way.
+    #[error("the object has changed meanwhile")]
+    Conflict,
+    /// There is no such object.
+    #[error("the object does not exist")]
+    NotFound,
+    /// There is one of that name.
+    #[error("the object exists already")]
+    AlreadyExists,
+    /// The namespace is being deleted, so nothing can be created in it; the deletion of its objects follows.
+    #[error("the namespace is being deleted")]
+    NamespaceTerminating,
+    /// RBAC, a quota or an admission policy says no. Only a person can lift it.
+    #[error("failed to {what}: forbidden: {message}")]
+    Forbidden {
+        /// The request.
+        what: &'static str,
+        /// What the API server says.
+        message: String,
+    },
+    /// The API server understands the request and refuses it.
+    #[error("refused with {code}: {message}")]
+    Rejected {
+        /// HTTP status code.
+        code: u16,
+        /// What the API server says.
+        message: String,
+    },
+    /// The API server asks for patience.
+    #[error("throttled by the API server; it asks to wait {} s", after.as_secs())]
+    Throttled {
+        /// How long.
+        after: Duration,
+    },
+    /// No usable answer; the request may have been carried out all the same.
+    #[error("failed to {what}: {message}")]
+    Unavailable {
+        /// The request.
+        what: &'static str,
+        /// What was seen.
+        message: String,
+    },
+}
+
+impl Failure {
+    /// Classifies an error of the client.
+    #[must_use]
+    pub fn from_kube(what: &'static str, error: &kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => Self::from_status(what, status),
+            other => Self::Unavailable { what, message: with_sources(other) },
+        }
+    }
+
+    fn from_status(what: &'static str, status: &Status) -> Self {
+        let details = status.details.as_ref();
+        let retry_after = details.map_or(0, |details| details.retry_after_seconds);
+        let is_terminating = details
+            .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
+        let message = status.message.clone();
+        match (status.code, status.reason.as_str()) {
+            (409, "AlreadyExists") => Self::AlreadyExists,
+            (409, _) => Self::Conflict,
+            (403, _) if is_terminating => Self::NamespaceTerminating,
+            (403, _) => Self::Forbidden { what, message },
+            (404, _) => Self::NotFound,
+            (429 | 500..=599, _) if retry_after > 0 => {
+                Self::Throttled { after: Duration::from_secs(retry_after.into()) }
+            }
+            (code @ (400 | 405 | 406 | 413 | 415 | 422), _) => Self::Rejected { code, message },
+            (code, reason) => Self::Unavailable { what, message: format!("{code} {reason}: {message}") },
+        }
+    }
+
+    /// A fault of our own, which should not exist.
+    #[must_use]
+    pub fn internal(what: &'static str, error: &dyn std::fmt::Display) -> Self {
+        Self::Unavailable { what, message: error.to_string() }
+    }
+
+    /// The word for the condition; none where nothing needs to be said, as an event will settle it.
+    #[must_use]
+    pub const fn word(&self) -> Option<Reason> {
+        match self {
+            Self::Conflict | Self::NotFound | Self::AlreadyExists | Self::NamespaceTerminating => None,
+            Self::Forbidden { .. } | Self::Rejected { .. } => Some(Reason::Forbidden),
+            Self::Throttled { .. } | Self::Unavailable { .. } => Some(Reason::ApiError),
+        }
+    }
+}
+
+impl RetryHint for Failure {
+    fn retry(&self) -> Retry {
+        match self {
+            Self::Forbidden { .. } | Self::Rejected { .. } => Retry::Slowly,
+            Self::Throttled { after } => Retry::NotBefore(*after),
+            _ => Retry::BackOff,
+        }
+    }
+}
+
+/// The error and what caused it, without saying the same twice.
+fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

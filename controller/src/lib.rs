@@ -1,0 +1,19 @@
+//! The controller of the WebService operator.
+//!
+//! A pass over a WebService has four beats, each a module: [`observe`], [`decide`], [`act`], [`report`]; [`reconcile`] drives
+//! them. The [`engine`] below knows keys, not kinds; [`run`] puts the two together. The kubectl plugin uses the same beats
+//! on caches that it fills by hand.
+
+pub mod act;
+pub mod decide;
+pub mod dependencies;
+pub mod engine;
+pub mod events;
+pub mod failure;
+pub mod observe;
+pub mod reconcile;
+pub mod records;
+pub mod report;
+#[cfg(test)]
+mod scene;
+pub mod writes;

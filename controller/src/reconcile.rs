@@ -1,0 +1,120 @@
+//! The driver: one pass over one WebService, in four beats.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::act::{Acted, act, guard};
+use crate::decide::{Action, Decision, decide};
+use crate::engine::{Attempt, ObjectKey, Outcome, OwnWrites, Reconciler};
+use crate::events::Events;
+use crate::failure::Failure;
+use crate::observe::{Caches, Observation, observe};
+use crate::report::{failing_status, report, status};
+use crate::writes::Writes;
+
+/// When to look again after a conflict whose event did not come.
+const AFTER_CONFLICT: Duration = Duration::from_secs(5);
+/// More decisions than any pass needs: delete, see it gone, create anew, rest. Beyond it something undoes what is done.
+const MOST_DECISIONS: usize = 6;
+
+/// What passes need.
+pub struct Context {
+    /// What is read.
+    pub caches: Caches,
+    /// What is written.
+    pub writes: Arc<Writes>,
+    /// Who is told of transitions.
+    pub events: Box<dyn Events>,
+    /// Holds a pass back until the caches show what the last one wrote.
+    pub own_writes: Arc<OwnWrites<ObjectKey>>,
+}
+
+/// How the decisions of a pass ended.
+pub enum Ended {
+    /// With a decision that rests.
+    AtRest(Observation, Decision),
+    /// The WebService is released.
+    Released,
+    /// With a request that failed.
+    Failed(Observation, Failure),
+}
+
+impl Reconciler for Context {
+    type Key = ObjectKey;
+    type Error = Failure;
+
+    async fn reconcile(&self, key: &ObjectKey, attempt: &Attempt) -> Result<Outcome, Failure> {
+        if let Some(longest) = self.own_writes.unsettled(key) {
+            return Ok(Outcome::AwaitCache(longest));
+        }
+        let Some(seen) = observe(&self.caches, &self.writes, key).await? else {
+            self.own_writes.forget(key);
+            return Ok(Outcome::Done);
+        };
+        let ended = pursue(&self.writes, seen, |_| {}).await;
+        match conclude(&self.writes, &*self.events, ended, attempt).await {
+            Err(Failure::Conflict) => Ok(Outcome::AwaitCache(AFTER_CONFLICT)),
+            // Deletions of these objects follow, each with an event of its own.
+            Err(Failure::NamespaceTerminating | Failure::NotFound) => Ok(Outcome::Done),
+            other => other,
+        }
+    }
+}
+
+/// Decides and acts until a decision rests. `told` hears every decision before it is carried out.
+pub async fn pursue(writes: &Writes, mut seen: Observation, mut told: impl FnMut(&Decision)) -> Ended {
+    for _ in 0..MOST_DECISIONS {
+        let decision = decide(&seen);
+        told(&decision);
+        let Decision { action, target, reason, .. } = &decision;
+        match act(writes, &seen, &decision).await {
+            Ok(Acted::Rested) => return Ended::AtRest(seen, decision),
+            Ok(acted) => {
+                tracing::info!(key = %seen.key, action = action.as_str(), target, "{reason}");
+                match acted {
+                    Acted::Changed(now) => seen = now,
+                    _ => return Ended::Released,
+                }
+            }
+            Err(failure) => return Ended::Failed(seen, failure),
+        }
+    }
+    Ended::Failed(seen, Failure::Conflict)
+}
+
+/// Reports how a pass ended, and says when the next one is due.
+pub async fn conclude(
+    writes: &Writes,
+    events: &dyn Events,
+    ended: Ended,
+    attempt: &Attempt,
+) -> Result<Outcome, Failure> {
+    match ended {
+        Ended::Released => Ok(Outcome::Done),
+        Ended::AtRest(seen, decision) => {
+            let guarded = guard(writes, &seen).await;
+            let seen = guarded.as_ref().ok().and_then(Clone::clone).unwrap_or(seen);
+            report(writes, events, &seen, status(&seen, &decision)).await?;
+            guarded?;
+            Ok(match decision.action {
+                Action::Requeue { after } | Action::Refuse { after: Some(after) } => {
+                    Outcome::RequeueAfter(after)
+                }
+                _ => Outcome::Done,
+            })
+        }
+        Ended::Failed(seen, failure) => {
+            if let Some(status) = failing_status(&seen, &failure, failing_for(attempt)) {
+                // The first failure is the one to tell; that the status could not be written either follows from it mostly.
+                let _ = report(writes, events, &seen, status).await;
+            }
+            Err(failure)
+        }
+    }
+}
+
+fn failing_for(attempt: &Attempt) -> Duration {
+    attempt.failing_since.map_or(Duration::ZERO, |since| Instant::now().duration_since(since))
+}

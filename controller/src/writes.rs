@@ -1,0 +1,322 @@
+//! The requests that a pass makes, each with a deadline, preconditions and a classified failure.
+//!
+//! What is written is noted with the own-write guard, so that the next pass waits until the caches show it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, TestOperation};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::Request;
+use kube::{Client, Resource, ResourceExt};
+use serde_json::json;
+use tokio::time::timeout;
+use webservice_api::constants::{API_VERSION, FIELD_MANAGER, FINALIZER, KIND, NAME_LABEL, child_name};
+use webservice_api::{WebServiceSpec, WebServiceStatus, child};
+
+use crate::engine::store::Cache;
+use crate::engine::{Cached, ObjectKey, OwnWrites, Written};
+use crate::failure::Failure;
+use crate::observe::Caches;
+use crate::records::{ChildRecord, RawChild, RawWebService, WebServiceRecord, is_webservice};
+
+/// What one request may take.
+const CALL: Duration = Duration::from_secs(10);
+
+/// See the [module](self).
+pub struct Writes {
+    client: Client,
+    guard: Option<Guard>,
+}
+
+/// Where writes are noted. The plugin reads without a cache and needs none.
+pub struct Guard {
+    /// The own-write guard.
+    pub own_writes: Arc<OwnWrites<ObjectKey>>,
+    /// The caches that will show the writes.
+    pub caches: Caches,
+}
+
+/// How the creation of a child ended.
+pub enum Creation {
+    /// It is there, made by us.
+    Created(Cached<ChildRecord>),
+    /// One was there already.
+    AlreadyExists,
+}
+
+/// How the deletion of a child ended.
+pub enum Deletion {
+    /// It is gone.
+    Gone,
+    /// Somebody's finalizer holds it.
+    Terminating(Cached<ChildRecord>),
+}
+
+impl Writes {
+    /// Requests by way of `client`, noted with `guard`.
+    #[must_use]
+    pub fn new(client: Client, guard: Option<Guard>) -> Self {
+        Self { client, guard }
+    }
+
+    /// Reads the ConfigMap of the child's name.
+    pub async fn get_child(&self, owner: &ObjectKey) -> Result<Option<Cached<ChildRecord>>, Failure> {
+        let name = child_name(owner.name());
+        match call("get configmap", self.children(owner).get(&name)).await {
+            Ok(child) => Ok(Some(cached(child)?)),
+            Err(Failure::NotFound) => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Creates the child.
+    pub async fn create_child(
+        &self,
+        owner: &ObjectKey,
+        uid: &str,
+        spec: &WebServiceSpec,
+    ) -> Result<Creation, Failure> {
+        let child = child::desired(owner.namespace(), owner.name(), uid, spec);
+        let body =
+            serde_json::to_vec(&child).map_err(|error| Failure::internal("encode the child", &error))?;
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+        let request = Request::new(ConfigMap::url_path(&(), Some(owner.namespace())))
+            .create(&params, body)
+            .map_err(|error| Failure::internal("build the creation of the child", &error))?;
+        match call("create configmap", self.client.request::<RawChild>(request)).await {
+            Ok(child) => self.wrote_child(owner, child).map(Creation::Created),
+            Err(Failure::AlreadyExists) => Ok(Creation::AlreadyExists),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Puts our fields of our child back. Uid and version make sure that it is the child that was looked at: an apply
+    /// without uid would create it anew.
+    pub async fn apply_child(
+        &self,
+        owner: &ObjectKey,
+        uid: &str,
+        spec: &WebServiceSpec,
+        seen: &Cached<ChildRecord>,
+    ) -> Result<Cached<ChildRecord>, Failure> {
+        let mut child = child::desired(owner.namespace(), owner.name(), uid, spec);
+        child.metadata.uid = Some(seen.uid.to_string());
+        child.metadata.resource_version = Some(seen.version.to_string());
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let name = child_name(owner.name());
+        let applied =
+            call("apply configmap", self.children(owner).patch(&name, &params, &Patch::Apply(&child)))
+                .await?;
+        self.wrote_child(owner, applied)
+    }
+
+    /// Makes the WebService the controller of a child that has none or a dead one. By PUT of the whole object: an apply would
+    /// be refused, as there would be two controllers.
+    pub async fn adopt_child(
+        &self,
+        owner: &ObjectKey,
+        uid: &str,
+        spec: &WebServiceSpec,
+        seen: &Cached<ChildRecord>,
+    ) -> Result<Cached<ChildRecord>, Failure> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), owner.namespace());
+        let name = child_name(owner.name());
+        let mut whole = call("get configmap", api.get(&name)).await?;
+        if whole.metadata.uid.as_deref() != Some(&seen.uid)
+            || whole.metadata.resource_version != Some(seen.version.to_string())
+        {
+            return Err(Failure::Conflict);
+        }
+        let desired = child::desired(owner.namespace(), owner.name(), uid, spec);
+        whole.owner_references_mut().retain(|other| !(is_webservice(other) && other.name == owner.name()));
+        whole.owner_references_mut().push(child::owner_reference(owner.name(), uid));
+        whole.labels_mut().extend(desired.metadata.labels.unwrap_or_default());
+        whole.data.get_or_insert_default().extend(desired.data.unwrap_or_default());
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
+        let body =
+            serde_json::to_vec(&whole).map_err(|error| Failure::internal("encode the child", &error))?;
+        let request = Request::new(ConfigMap::url_path(&(), Some(owner.namespace())))
+            .replace(&name, &params, body)
+            .map_err(|error| Failure::internal("build the adoption of the child", &error))?;
+        let adopted = call("adopt configmap", self.client.request::<RawChild>(request)).await?;
+        self.wrote_child(owner, adopted)
+    }
+
+    /// Deletes the child that was looked at, and no other.
+    pub async fn delete_child(
+        &self,
+        owner: &ObjectKey,
+        seen: &Cached<ChildRecord>,
+    ) -> Result<Deletion, Failure> {
+        let preconditions = Preconditions {
+            uid: Some(seen.uid.to_string()),
+            resource_version: Some(seen.version.to_string()),
+        };
+        let params = DeleteParams::background().preconditions(preconditions);
+        let name = child_name(owner.name());
+        match call("delete configmap", self.children(owner).delete(&name, &params)).await {
+            Ok(answer) => match answer.left() {
+                Some(child) if child.meta().deletion_timestamp.is_some() => {
+                    self.wrote_child(owner, child).map(Deletion::Terminating)
+                }
+                _ => {
+                    self.note(owner, child_key(owner), Written::Gone(seen.version), |caches| {
+                        caches.children.clone()
+                    });
+                    Ok(Deletion::Gone)
+                }
+            },
+            Err(Failure::NotFound) => Ok(Deletion::Gone),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Adds the cleanup finalizer to a live WebService that came without it.
+    pub async fn add_finalizer(
+        &self,
+        key: &ObjectKey,
+        seen: &Cached<WebServiceRecord>,
+    ) -> Result<Cached<WebServiceRecord>, Failure> {
+        let (path, value) = if seen.finalizers.is_empty() {
+            (pointer(["metadata", "finalizers"]), json!([FINALIZER]))
+        } else {
+            (pointer(["metadata", "finalizers", "-"]), json!(FINALIZER))
+        };
+        let unchanged = test(pointer(["metadata", "resourceVersion"]), seen.version.to_string());
+        self.patch_owner(key, vec![unchanged, PatchOperation::Add(AddOperation { path, value })]).await
+    }
+
+    /// Removes the cleanup finalizer, from wherever it is listed, however often; each removal is guarded by a test, so that
+    /// a list that has changed meanwhile is left alone.
+    pub async fn remove_finalizer(
+        &self,
+        key: &ObjectKey,
+        seen: &Cached<WebServiceRecord>,
+    ) -> Result<(), Failure> {
+        let uid = test(pointer(["metadata", "uid"]), seen.uid.to_string());
+        let listed =
+            seen.finalizers.iter().enumerate().rev().filter(|(_, finalizer)| ***finalizer == *FINALIZER);
+        let removals = listed.flat_map(|(index, _)| {
+            let path = pointer(["metadata", "finalizers", &index.to_string()]);
+            [test(path.clone(), FINALIZER.into()), PatchOperation::Remove(RemoveOperation { path })]
+        });
+        match self.patch_owner(key, std::iter::once(uid).chain(removals).collect()).await {
+            Ok(_) | Err(Failure::NotFound) => Ok(()),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Writes the status of the WebService that was looked at. The version is the only precondition that the status
+    /// subresource checks.
+    pub async fn apply_status(
+        &self,
+        key: &ObjectKey,
+        seen: &Cached<WebServiceRecord>,
+        status: &WebServiceStatus,
+    ) -> Result<(), Failure> {
+        let body = json!({
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": key.name(), "uid": seen.uid, "resourceVersion": seen.version.to_string()},
+            "status": status,
+        });
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let api = self.webservices(key);
+        let written =
+            call("apply status", api.patch_status(key.name(), &params, &Patch::Apply(&body))).await?;
+        self.wrote_owner(key, written).map(drop)
+    }
+
+    async fn patch_owner(
+        &self,
+        key: &ObjectKey,
+        operations: Vec<PatchOperation>,
+    ) -> Result<Cached<WebServiceRecord>, Failure> {
+        let patch = Patch::<()>::Json(json_patch::Patch(operations));
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        match call("patch webservice", self.webservices(key).patch(key.name(), &params, &patch)).await {
+            Ok(owner) => self.wrote_owner(key, owner),
+            // A failed test of a JSON patch: the object is no longer the one that was looked at.
+            Err(Failure::Rejected { code: 422, message }) if message.contains("testing path") => {
+                Err(Failure::Conflict)
+            }
+            Err(failure) => Err(failure),
+        }
+    }
+
+    fn children(&self, owner: &ObjectKey) -> Api<RawChild> {
+        Api::namespaced(self.client.clone(), owner.namespace())
+    }
+
+    fn webservices(&self, key: &ObjectKey) -> Api<RawWebService> {
+        Api::namespaced(self.client.clone(), key.namespace())
+    }
+
+    fn wrote_child(&self, owner: &ObjectKey, child: RawChild) -> Result<Cached<ChildRecord>, Failure> {
+        let has_our_label = child.labels().contains_key(NAME_LABEL);
+        let child = cached(child)?;
+        // The watch selects by label: of a child without it no event would come.
+        if has_our_label {
+            self.note(owner, child_key(owner), Written::Version(child.version), |caches| {
+                caches.children.clone()
+            });
+        }
+        Ok(child)
+    }
+
+    fn wrote_owner(
+        &self,
+        key: &ObjectKey,
+        owner: RawWebService,
+    ) -> Result<Cached<WebServiceRecord>, Failure> {
+        let owner = cached(owner)?;
+        self.note(key, key.clone(), Written::Version(owner.version), |caches| caches.webservices.clone());
+        Ok(owner)
+    }
+
+    fn note<C: Cache + 'static>(
+        &self,
+        key: &ObjectKey,
+        object: ObjectKey,
+        written: Written,
+        cache: impl Fn(&Caches) -> Arc<C>,
+    ) {
+        if let Some(guard) = &self.guard {
+            guard.own_writes.wrote(key, cache(&guard.caches), object, written);
+        }
+    }
+}
+
+fn child_key(owner: &ObjectKey) -> ObjectKey {
+    owner.sibling(&child_name(owner.name()))
+}
+
+fn pointer<'t>(tokens: impl IntoIterator<Item = &'t str>) -> PointerBuf {
+    PointerBuf::from_tokens(tokens)
+}
+
+fn test(path: PointerBuf, value: String) -> PatchOperation {
+    PatchOperation::Test(TestOperation { path, value: value.into() })
+}
+
+/// What the API server answered, as a cache would keep it.
+pub fn cached<K: ResourceExt, V: From<K>>(object: K) -> Result<Cached<V>, Failure> {
+    let version = object.meta().resource_version.as_deref().unwrap_or_default();
+    match version.parse() {
+        Ok(version) => Ok(Cached { version, value: Arc::new(object.into()) }),
+        Err(error) => Err(Failure::internal("read a resourceVersion", &error)),
+    }
+}
+
+/// Runs one request under the deadline.
+async fn call<T>(what: &'static str, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+    match timeout(CALL, request).await {
+        Ok(answer) => answer.map_err(|error| Failure::from_kube(what, &error)),
+        Err(_) => {
+            Err(Failure::Unavailable { what, message: format!("no answer within {} s", CALL.as_secs()) })
+        }
+    }
+}

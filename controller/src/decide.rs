@@ -18,7 +18,7 @@ use crate::observe::{Child, Observation};
 use crate::records::{ChildRecord, Controller};
 
 /// When something that an event will announce is looked at even without one.
-pub const BACKSTOP: Duration = Duration::from_secs(300);
+pub const BACKSTOP: Duration = Duration::from_mins(5);
 
 /// What a pass will do next, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,13 +145,10 @@ pub fn is_in_step(seen: &Observation) -> bool {
 }
 
 fn without_child(seen: &Observation) -> Decision {
-    match closed_gate(seen) {
-        Some(decision) => decision,
-        None => {
-            let reason = format!("ConfigMap {} does not exist yet", seen.child_name());
-            seen.write(Action::Create, Reason::Pending, reason)
-        }
-    }
+    closed_gate(seen).unwrap_or_else(|| {
+        let reason = format!("ConfigMap {} does not exist yet", seen.child_name());
+        seen.write(Action::Create, Reason::Pending, reason)
+    })
 }
 
 fn with_child(seen: &Observation, child: &Cached<ChildRecord>) -> Decision {
@@ -255,11 +252,7 @@ fn ownership(seen: &Observation, child: &ChildRecord) -> Ownership {
             Ownership::Foreign(format!("belongs to WebService {name}"))
         }
         Controller::Other(other) => Ownership::Foreign(format!("is controlled by {other}")),
-        Controller::Nobody | Controller::WebService { .. }
-            if child.has_manager_label && child.has_name_label =>
-        {
-            Ownership::Adoptable
-        }
+        Controller::Nobody | Controller::WebService { .. } if child.has_our_labels => Ownership::Adoptable,
         Controller::Nobody | Controller::WebService { .. } => {
             Ownership::Foreign("exists without our labels, so it is somebody else's".into())
         }
@@ -278,7 +271,7 @@ fn drift(seen: &Observation, child: &ChildRecord) -> Vec<(&'static str, String)>
         Some(have) => Some((field, format!("{field} is {}, should be {}", Quoted(have), Quoted(&want)))),
         None => Some((field, format!("{field} is missing"))),
     });
-    let labels = [("metadata.labels", child.has_manager_label && child.has_name_label)];
+    let labels = [("metadata.labels", child.has_our_labels)];
     let labels = labels
         .into_iter()
         .filter(|(_, right)| !right)

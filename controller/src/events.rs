@@ -36,7 +36,6 @@ pub struct Publisher {
 
 impl Publisher {
     /// A publisher and the task that sends for it, until `stop`.
-    #[must_use]
     pub fn new(client: Client, stop: CancellationToken) -> (Self, impl Future<Output = ()>) {
         let reporter = Reporter { controller: FIELD_MANAGER.into(), instance: hostname() };
         let recorder = Recorder::new(client, reporter);

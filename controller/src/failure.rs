@@ -112,7 +112,7 @@ impl RetryHint for Failure {
 }
 
 /// The error and what caused it, without saying the same twice.
-fn with_sources(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

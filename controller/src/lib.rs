@@ -5,15 +5,20 @@
 //! on caches that it fills by hand.
 
 pub mod act;
+pub mod client;
+pub mod config;
 pub mod decide;
 pub mod dependencies;
 pub mod engine;
 pub mod events;
 pub mod failure;
+pub mod metrics;
 pub mod observe;
 pub mod reconcile;
 pub mod records;
 pub mod report;
+pub mod run;
 #[cfg(test)]
 mod scene;
+pub mod sinks;
 pub mod writes;

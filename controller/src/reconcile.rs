@@ -10,6 +10,7 @@ use crate::decide::{Action, Decision, decide};
 use crate::engine::{Attempt, ObjectKey, Outcome, OwnWrites, Reconciler};
 use crate::events::Events;
 use crate::failure::Failure;
+use crate::metrics::Metrics;
 use crate::observe::{Caches, Observation, observe};
 use crate::report::{failing_status, report, status};
 use crate::writes::Writes;
@@ -29,6 +30,8 @@ pub struct Context {
     pub events: Box<dyn Events>,
     /// Holds a pass back until the caches show what the last one wrote.
     pub own_writes: Arc<OwnWrites<ObjectKey>>,
+    /// Where decisions are counted.
+    pub metrics: Arc<Metrics>,
 }
 
 /// How the decisions of a pass ended.
@@ -53,7 +56,7 @@ impl Reconciler for Context {
             self.own_writes.forget(key);
             return Ok(Outcome::Done);
         };
-        let ended = pursue(&self.writes, seen, |_| {}).await;
+        let ended = pursue(&self.writes, seen, |seen, decision| self.metrics.decided(seen, decision)).await;
         match conclude(&self.writes, &*self.events, ended, attempt).await {
             Err(Failure::Conflict) => Ok(Outcome::AwaitCache(AFTER_CONFLICT)),
             // Deletions of these objects follow, each with an event of its own.
@@ -64,15 +67,19 @@ impl Reconciler for Context {
 }
 
 /// Decides and acts until a decision rests. `told` hears every decision before it is carried out.
-pub async fn pursue(writes: &Writes, mut seen: Observation, mut told: impl FnMut(&Decision)) -> Ended {
+pub async fn pursue(
+    writes: &Writes,
+    mut seen: Observation,
+    mut told: impl FnMut(&Observation, &Decision),
+) -> Ended {
     for _ in 0..MOST_DECISIONS {
         let decision = decide(&seen);
-        told(&decision);
+        told(&seen, &decision);
         let Decision { action, target, reason, .. } = &decision;
         match act(writes, &seen, &decision).await {
             Ok(Acted::Rested) => return Ended::AtRest(seen, decision),
             Ok(acted) => {
-                tracing::info!(key = %seen.key, action = action.as_str(), target, "{reason}");
+                tracing::info!(key = %seen.key, "{} {target}: {reason}", action.as_str());
                 match acted {
                     Acted::Changed(now) => seen = now,
                     _ => return Ended::Released,

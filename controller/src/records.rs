@@ -71,10 +71,8 @@ pub struct ChildRecord {
     pub is_immutable: bool,
     /// Who controls it.
     pub controller: Controller,
-    /// Whether the label that says who manages it is ours.
-    pub has_manager_label: bool,
-    /// Whether the label that names its WebService is right.
-    pub has_name_label: bool,
+    /// Whether both labels that mark our children are there and right.
+    pub has_our_labels: bool,
     /// The values of [`child::DATA_KEYS`], in that order; none where the key is missing.
     pub data: [Option<Box<str>>; child::DATA_KEYS.len()],
 }
@@ -178,8 +176,7 @@ impl From<RawChild> for ChildRecord {
         let label =
             |name: &str| metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str);
         Self {
-            has_manager_label: label(MANAGED_BY_LABEL) == Some(MANAGED_BY),
-            has_name_label: label(NAME_LABEL) == owner,
+            has_our_labels: label(MANAGED_BY_LABEL) == Some(MANAGED_BY) && label(NAME_LABEL) == owner,
             controller: controller_of(metadata.owner_references.unwrap_or_default()),
             uid: metadata.uid.unwrap_or_default().into(),
             is_deleting: metadata.deletion_timestamp.is_some(),
@@ -350,7 +347,7 @@ mod tests {
             },
             "data": {"image": "a:1", "foreign": "x"},
         }));
-        assert!(record.has_manager_label && !record.has_name_label);
+        assert!(!record.has_our_labels, "the name label is another's");
         assert_eq!(record.controller, Controller::WebService { name: "checkout".into(), uid: "u1".into() });
         assert_eq!(record.data, [Some("a:1".into()), None, None]);
     }

@@ -26,6 +26,7 @@
 //! - [`feeder`]: keeps a watch alive, tells what it needs when it cannot, recovers by itself.
 //! - [`pace`]: no server is asked over and over for a watch that it ends at once.
 //! - [`own_writes`]: no pass decides on a state older than what the key itself has written.
+//! - [`lease`]: one leader at a time, and none that acts after its time.
 //! - [`shutdown`]: the first signal ends gracefully, the second at once.
 //!
 //! `kube::runtime::Controller` does most of this too; it is not used because in it pending keys leave in hash order,
@@ -33,6 +34,7 @@
 
 pub mod backoff;
 pub mod feeder;
+pub mod lease;
 pub mod own_writes;
 pub mod pace;
 pub mod queue;
@@ -43,6 +45,7 @@ pub mod workers;
 pub use self::{
     backoff::{Backoff, Failure, Retry},
     feeder::{Feeder, Sink, Watched},
+    lease::{Elector, Fence, FenceLayer},
     own_writes::{OwnWrites, Written},
     pace::PaceWatches,
     queue::{EarlyTry, Priority, QueueMetrics, QueueStats, WorkQueue},

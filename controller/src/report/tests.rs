@@ -77,7 +77,7 @@ fn a_failure_that_lasts_makes_not_ready() {
 
 #[test]
 fn a_conflict_is_not_told() {
-    assert_eq!(failing_status(&checkout().observation(), &Failure::Conflict, Duration::from_secs(60)), None);
+    assert_eq!(failing_status(&checkout().observation(), &Failure::Conflict, Duration::from_mins(1)), None);
 }
 
 #[test]

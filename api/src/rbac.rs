@@ -1,0 +1,45 @@
+//! The rights that the controller needs, each with its reason: the chart renders them, and the test bed grants exactly
+//! these and nothing else. The webhook needs none, since it calls nobody.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+use crate::constants::{GROUP, PLURAL};
+
+/// The controller's rights in every namespace that it serves.
+#[must_use]
+pub fn controller() -> Vec<PolicyRule> {
+    vec![
+        // list and watch fill the cache; patch adds and removes the cleanup finalizer.
+        rule(GROUP, PLURAL, &["list", "watch", "patch"]),
+        // The report: status is written by server-side apply.
+        rule(GROUP, &format!("{PLURAL}/status"), &["patch"]),
+        // list and watch fill the cache with children; get looks at a map of a child's name that the cache cannot show;
+        // create, patch (server-side apply) and delete are the child's life; update adopts one whose owner is dead.
+        rule("", "configmaps", &["get", "list", "watch", "create", "update", "patch", "delete"]),
+        // Transitions: create the event, and patch it when it repeats.
+        rule("events.k8s.io", "events", &["create", "patch"]),
+    ]
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
+    PolicyRule {
+        api_groups: Some(vec![group.into()]),
+        resources: Some(vec![resource.into()]),
+        verbs: verbs.iter().map(ToString::to_string).collect(),
+        ..PolicyRule::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_granted_by_wildcard() {
+        let rules = controller();
+        let words = rules.iter().flat_map(|rule| {
+            rule.verbs.iter().chain(rule.resources.iter().flatten()).chain(rule.api_groups.iter().flatten())
+        });
+        assert!(words.clone().count() > 10 && words.clone().all(|word| !word.contains('*')));
+    }
+}

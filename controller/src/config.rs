@@ -1,0 +1,92 @@
+//! Command line and environment.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Parser;
+use webservice_ops::args::{count, duration};
+use webservice_ops::logging::LogArgs;
+
+use crate::engine::Scope;
+
+/// Keeps a ConfigMap in step with every WebService, and reports in its status.
+///
+/// Serves probes (/livez, /readyz) and Prometheus metrics (/metrics) over HTTP. Safe to stop or kill at any time.
+#[derive(Debug, Clone, Parser)]
+#[command(name = "webservice-controller", version)]
+pub struct Config {
+    /// Kubeconfig file. Default: $KUBECONFIG, then the pod's service account, then ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Namespaces to serve, separated by commas. Default: all
+    #[arg(long, env = "CONTROLLER_NAMESPACES", value_name = "NAMESPACE,…", value_delimiter = ',')]
+    pub namespaces: Vec<String>,
+
+    /// WebServices that are worked on at a time
+    #[arg(long, env = "CONTROLLER_CONCURRENCY", value_name = "COUNT", default_value_t = 10, value_parser = count)]
+    pub concurrency: usize,
+
+    /// Where /livez and /readyz are served. [::] means IPv4 and IPv6; where IPv6 is missing, IPv4 alone. Port 0: any
+    #[arg(long, env = "CONTROLLER_PROBE_ADDRESS", value_name = "ADDRESS:PORT", default_value = "[::]:8081")]
+    pub probe_address: SocketAddr,
+
+    /// Where /metrics is served
+    #[arg(
+        long,
+        env = "CONTROLLER_METRICS_ADDRESS",
+        value_name = "ADDRESS:PORT",
+        default_value = "[::]:8080"
+    )]
+    pub metrics_address: SocketAddr,
+
+    /// How long running passes may finish after SIGTERM
+    #[arg(long, env = "CONTROLLER_SHUTDOWN_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]
+    pub shutdown_grace: Duration,
+
+    /// The log
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+impl Config {
+    /// What is watched: the whole cluster, or each namespace by itself, with the rights that this needs.
+    #[must_use]
+    pub fn scopes(&self) -> Vec<Scope> {
+        let mut names: Vec<_> =
+            self.namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+        names.sort_unstable();
+        names.dedup();
+        if names.is_empty() {
+            return vec![Scope::Cluster];
+        }
+        names.into_iter().map(|name| Scope::Namespace(name.into())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn scopes(namespaces: &str) -> Vec<Scope> {
+        Config::try_parse_from(["webservice-controller", "--namespaces", namespaces]).unwrap().scopes()
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Config::command().debug_assert();
+    }
+
+    #[test]
+    fn no_namespaces_mean_all() {
+        assert_eq!(scopes(""), [Scope::Cluster]);
+    }
+
+    #[test]
+    fn a_namespace_named_twice_is_watched_once() {
+        assert_eq!(scopes("b, a,b"), [Scope::Namespace("a".into()), Scope::Namespace("b".into())]);
+    }
+}

@@ -1,0 +1,73 @@
+//! The log on standard output. Panics go there too, as one line.
+
+use std::backtrace::Backtrace;
+use std::io::IsTerminal as _;
+
+use clap::{Args, ValueEnum};
+use tracing_subscriber::EnvFilter;
+
+/// Flags of the log.
+#[derive(Debug, Clone, Args)]
+pub struct LogArgs {
+    /// Format of the log on standard output
+    #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// What is logged, such as info, debug or TARGET=LEVEL,LEVEL
+    #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
+    pub log_level: String,
+}
+
+/// How log lines are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One object per line, for collectors.
+    Json,
+}
+
+/// Why the log could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter cannot be read.
+    #[error(
+        "failed to read --log-level {filter:?} (or RUST_LOG): {reason}; write info, debug or TARGET=LEVEL,LEVEL"
+    )]
+    Filter {
+        /// The filter as it was given.
+        filter: String,
+        /// What the parser says of it.
+        reason: String,
+    },
+    /// Somebody set a log up before.
+    #[error("failed to start the log: {0}")]
+    Start(String),
+}
+
+/// Starts the log for the whole process.
+///
+/// # Errors
+/// The filter cannot be read, or a log was started before.
+pub fn init(args: &LogArgs) -> Result<(), LogError> {
+    let filter = EnvFilter::builder()
+        .parse(&args.log_level)
+        .map_err(|error| LogError::Filter { filter: args.log_level.clone(), reason: error.to_string() })?;
+    let builder =
+        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal());
+    match args.log_format {
+        LogFormat::Text => builder.try_init(),
+        LogFormat::Json => {
+            builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+        }
+    }
+    .map_err(|error| LogError::Start(error.to_string()))?;
+    std::panic::set_hook(Box::new(log_panic));
+    Ok(())
+}
+
+fn log_panic(info: &std::panic::PanicHookInfo<'_>) {
+    let location = info.location().map(ToString::to_string);
+    let backtrace = Backtrace::capture().to_string();
+    tracing::error!(reason = info.payload_as_str(), location, backtrace, "panicked");
+}

@@ -1,0 +1,41 @@
+//! From signals to a [`CancellationToken`]: the first one asks, the second one insists.
+
+use std::io;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+/// The exit code after a second signal: 128 + 15, what a shell shows for a process that SIGTERM ended.
+pub const FORCED_EXIT_CODE: i32 = 143;
+
+/// A token that is cancelled by the first SIGTERM or SIGINT. A second one ends the process at once with
+/// [`FORCED_EXIT_CODE`]. To be called once, inside a tokio runtime; fails if the handlers cannot be installed.
+pub fn on_signal() -> io::Result<CancellationToken> {
+    let mut signals =
+        Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
+    let token = CancellationToken::new();
+    let cancelled = token.clone();
+    tokio::spawn(async move {
+        let name = signals.next().await;
+        tracing::info!("{name} received: stopping; a second signal stops at once");
+        cancelled.cancel();
+        let name = signals.next().await;
+        tracing::warn!("{name} received again: stopping at once");
+        std::process::exit(FORCED_EXIT_CODE);
+    });
+    Ok(token)
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

@@ -8,10 +8,13 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use http::header::USER_AGENT;
 use http::{HeaderValue, Request, Response};
-use kube::client::{Body, ClientBuilder};
+use kube::client::{Body, ClientBuilder, DynBody};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use tower::{Layer, Service};
+use tower::util::BoxService;
+use tower::{BoxError, Layer, Service};
+
+use crate::engine::{Fence, FenceLayer, PaceWatches};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -78,22 +81,32 @@ fn named_by_environment() -> Option<PathBuf> {
 /// # Errors
 /// The certificates or the account of `config` cannot be used.
 pub fn watching(config: &Config, count: impl RequestCounter) -> Result<Client, ClientError> {
-    build(config, WATCH_SILENCE, count)
+    Ok(builder(config, WATCH_SILENCE)?.with_layer(&PaceWatches).with_layer(&Counting { count }).build())
 }
 
-/// A client for everything else.
+/// A client for what only the leader may do: nothing begins outside the fence.
 ///
 /// # Errors
 /// The certificates or the account of `config` cannot be used.
-pub fn calling(config: &Config, count: impl RequestCounter) -> Result<Client, ClientError> {
-    build(config, CALL_SILENCE, count)
+pub fn calling(config: &Config, count: impl RequestCounter, fence: Fence) -> Result<Client, ClientError> {
+    Ok(builder(config, CALL_SILENCE)?.with_layer(&Counting { count }).with_layer(&FenceLayer(fence)).build())
 }
 
-fn build(config: &Config, silence: Duration, count: impl RequestCounter) -> Result<Client, ClientError> {
+/// A client for the Lease itself.
+///
+/// # Errors
+/// The certificates or the account of `config` cannot be used.
+pub fn electing(config: &Config, count: impl RequestCounter) -> Result<Client, ClientError> {
+    Ok(builder(config, WATCH_SILENCE)?.with_layer(&Counting { count }).build())
+}
+
+/// The client library's own layers.
+type Stack = BoxService<Request<Body>, Response<Box<DynBody>>, BoxError>;
+
+fn builder(config: &Config, silence: Duration) -> Result<ClientBuilder<Stack>, ClientError> {
     let mut config = config.clone();
     config.read_timeout = Some(silence);
-    let builder = ClientBuilder::try_from(config).map_err(|error| ClientError::Build(sentence(&error)))?;
-    Ok(builder.with_layer(&Counting { count }).build())
+    ClientBuilder::try_from(config).map_err(|error| ClientError::Build(sentence(&error)))
 }
 
 /// The error and its causes, in one line.

@@ -28,6 +28,14 @@ pub struct Config {
     #[arg(long, env = "CONTROLLER_CONCURRENCY", value_name = "COUNT", default_value_t = 10, value_parser = count)]
     pub concurrency: usize,
 
+    /// Elect a leader among replicas by a Lease. The others keep their caches warm and take over at once
+    #[arg(long, env = "CONTROLLER_LEADER_ELECT")]
+    pub leader_elect: bool,
+
+    /// Namespace of the Lease. Default: that of the pod, or of the kubeconfig's context
+    #[arg(long, env = "CONTROLLER_LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE")]
+    pub leader_election_namespace: Option<String>,
+
     /// Where /livez and /readyz are served. [::] means IPv4 and IPv6; where IPv6 is missing, IPv4 alone. Port 0: any
     #[arg(long, env = "CONTROLLER_PROBE_ADDRESS", value_name = "ADDRESS:PORT", default_value = "[::]:8081")]
     pub probe_address: SocketAddr,

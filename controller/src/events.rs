@@ -89,8 +89,9 @@ fn cut(message: &str) -> String {
     message[..end].to_owned()
 }
 
-/// The pod's name, in a pod.
-fn hostname() -> Option<String> {
+/// The host's name: in a pod, the pod's.
+#[must_use]
+pub fn hostname() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }

@@ -12,11 +12,14 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Metric, Registry};
+use tokio::sync::watch;
 use webservice_api::conditions::{self, READY};
 
 use crate::decide::{Action, Decision};
 use crate::engine::feeder::ProblemKind;
+use crate::engine::lease::Role;
 use crate::engine::{End, ObjectKey, OwnWrites, PassObserver, QueueMetrics, WorkQueue};
+use crate::leadership::LEASE;
 use crate::observe::{Caches, Observation};
 
 /// The value of the label `controller`, and of `name` for the queue.
@@ -53,6 +56,11 @@ struct ByKind {
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 struct ByAction {
     action: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+struct ByElection {
+    name: &'static str,
 }
 
 const THIS: ByController = ByController { controller: CONTROLLER };
@@ -265,6 +273,8 @@ pub struct State {
     pub queue: Arc<WorkQueue<ObjectKey>>,
     /// The own-write guard.
     pub own_writes: Arc<OwnWrites<ObjectKey>>,
+    /// The part of this process in the election.
+    pub role: watch::Receiver<Role>,
 }
 
 impl fmt::Debug for State {
@@ -302,6 +312,14 @@ impl Collector for State {
         let cached = cached.map(|(kind, count)| (ByKind { kind }, as_f64(count)));
         gauges(&mut encoder, "webservice_cached_objects", "Objects in the caches, by kind", &cached)?;
         let no_labels: [(&str, &str); 0] = [];
+        let leads = f64::from(*self.role.borrow() == Role::Leader);
+        let election = [(ByElection { name: LEASE }, leads)];
+        gauges(
+            &mut encoder,
+            "leader_election_master_status",
+            "1 while this process leads, else 0",
+            &election,
+        )?;
         let expired = [(no_labels, as_f64(usize::try_from(self.own_writes.expired()).unwrap_or(usize::MAX)))];
         gauges(&mut encoder, "webservice_own_writes_expired", "Writes that no watch showed in time", &expired)
     }

@@ -1,11 +1,13 @@
 //! `cargo xtask gen`: everything in the tree that is written by a program.
 
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use webservice_api::crd::crd;
 use webservice_api::rules::{Kind, Level, RULES};
+
+use crate::root;
 
 /// Write the generated files: CRD and reference pages
 #[derive(clap::Args)]
@@ -22,25 +24,33 @@ struct Generated {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut drifted = Vec::new();
-    for Generated { path, content } in all()? {
-        let file = root().join(path);
-        if std::fs::read_to_string(&file).is_ok_and(|present| present == content) {
-            continue;
-        }
-        drifted.push(path);
-        if !args.check {
-            write(&file, &content).with_context(|| format!("failed to write {path}"))?;
-            println!("wrote {path}");
-        }
+    if args.check {
+        return check();
     }
-    if args.check && !drifted.is_empty() {
-        bail!(
-            "generated files are out of date: {}; run `cargo xtask gen` and commit them",
-            drifted.join(", ")
-        );
+    for Generated { path, content } in drifted()? {
+        write(&root().join(path), &content).with_context(|| format!("failed to write {path}"))?;
+        println!("wrote {path}");
     }
     Ok(())
+}
+
+/// Fails where a file differs from what would be written.
+pub(crate) fn check() -> Result<()> {
+    let paths: Vec<_> = drifted()?.iter().map(|file| file.path).collect();
+    ensure!(
+        paths.is_empty(),
+        "generated files are out of date: {}; run `cargo xtask gen` and commit them",
+        paths.join(", ")
+    );
+    Ok(())
+}
+
+/// The files that differ from what they should hold.
+fn drifted() -> Result<Vec<Generated>> {
+    let differs = |file: &Generated| {
+        std::fs::read_to_string(root().join(file.path)).map_or(true, |present| present != file.content)
+    };
+    Ok(all()?.into_iter().filter(differs).collect())
 }
 
 fn all() -> Result<Vec<Generated>> {
@@ -48,12 +58,6 @@ fn all() -> Result<Vec<Generated>> {
         Generated { path: "charts/webservice-operator/files/crd.yaml", content: crd_yaml()? },
         Generated { path: "docs/reference/rules.md", content: rules_page() },
     ])
-}
-
-/// The workspace's root, two levels above what this crate was built from.
-fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_owned()
 }
 
 fn write(file: &Path, content: &str) -> std::io::Result<()> {

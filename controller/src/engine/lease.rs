@@ -115,8 +115,7 @@ pub struct Elector<A> {
     api: A,
     changes: BoxStream<'static, Option<Lease>>,
     election: Election,
-    /// The longest time for one request about the Lease.
-    patience: Duration,
+    longest_request: Duration,
     clock: Arc<dyn Clock>,
     fence: Fence,
     role: watch::Sender<Role>,
@@ -130,7 +129,7 @@ impl<A: LeaseApi> Elector<A> {
             changes: api.changes().boxed(),
             api,
             // So that a renewal which hangs leaves time for others before the term ends.
-            patience: settings.renew_deadline / 4,
+            longest_request: settings.renew_deadline / 4,
             election: Election::new(settings),
             fence: Fence::new(Arc::clone(&clock)),
             clock,
@@ -185,10 +184,13 @@ impl<A: LeaseApi> Elector<A> {
         if self.election.is_uncertain() {
             self.look().await;
         }
+        if self.election.is_uncertain() {
+            return tracing::warn!("failed to release the lease, it will expire");
+        }
         let Some(lease) = self.election.release(Timestamp::now()) else {
             return;
         };
-        match patiently(self.patience, self.api.replace(&lease)).await {
+        match patiently(self.patience(), self.api.replace(&lease)).await {
             Ok(_) => tracing::info!("released the lease"),
             Err(error) => tracing::warn!("failed to release the lease, it will expire: {error}"),
         }
@@ -200,12 +202,12 @@ impl<A: LeaseApi> Elector<A> {
             Step::Look => self.look().await,
             Step::Create(lease) => {
                 let sent = self.send();
-                let answer = patiently(self.patience, self.api.create(&lease)).await;
+                let answer = patiently(self.patience(), self.api.create(&lease)).await;
                 self.answered(answer, sent);
             }
             Step::Replace(lease) => {
                 let sent = self.send();
-                let answer = patiently(self.patience, self.api.replace(&lease)).await;
+                let answer = patiently(self.patience(), self.api.replace(&lease)).await;
                 self.answered(answer, sent);
             }
             Step::WaitUntil(until) => self.wait_until(until).await,
@@ -219,9 +221,17 @@ impl<A: LeaseApi> Elector<A> {
     }
 
     async fn look(&mut self) {
-        match patiently(self.patience, self.api.get()).await {
+        match patiently(self.patience(), self.api.get()).await {
             Ok(lease) => self.election.saw(lease, self.clock.now()),
             Err(error) => self.fail(&error),
+        }
+    }
+
+    /// The time that a request may take: no longer than what is left of a term.
+    fn patience(&self) -> Duration {
+        match self.election.term_ends().map(|ends| ends.saturating_sub(self.clock.now())) {
+            Some(left) if !left.is_zero() => left.min(self.longest_request),
+            _ => self.longest_request,
         }
     }
 

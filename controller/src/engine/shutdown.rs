@@ -39,3 +39,42 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{env, future, process::Command, time::Duration};
+
+    use rustix::process::{Signal, getpid, kill_process};
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_first_signal_asks_to_stop() {
+        let token = on_signal().unwrap();
+        assert!(!token.is_cancelled());
+        kill_process(getpid(), Signal::TERM).unwrap();
+        timeout(Duration::from_secs(10), token.cancelled()).await.expect("the signal was not noticed");
+    }
+
+    #[tokio::test]
+    #[ignore = "ends the process; run by the next test in one of its own"]
+    async fn send_two_signals_to_this_process() {
+        let token = on_signal().unwrap();
+        kill_process(getpid(), Signal::INT).unwrap();
+        token.cancelled().await;
+        kill_process(getpid(), Signal::TERM).unwrap();
+        future::pending().await
+    }
+
+    #[test]
+    fn the_second_signal_ends_the_process_at_once() {
+        let victim = "engine::shutdown::tests::send_two_signals_to_this_process";
+        let status = Command::new(env::current_exe().unwrap())
+            .args(["--ignored", "--exact", victim])
+            .output()
+            .expect("failed to run the test binary")
+            .status;
+        assert_eq!(status.code(), Some(FORCED_EXIT_CODE));
+    }
+}

@@ -10,6 +10,7 @@ use std::{
     future::Future,
     hash::Hash,
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -92,7 +93,7 @@ pub enum End {
     TimedOut,
 }
 
-/// Receives what happens in the pool; every method defaults to doing nothing.
+/// Receives what happens in the pool; every method defaults to doing nothing. None may panic: it would take its worker along.
 pub trait PassObserver<K>: Send + Sync {
     /// A pass begins.
     fn started(&self, _key: &K) {}
@@ -156,11 +157,14 @@ impl<R: Reconciler> WorkerPool<R> {
             let (shared, stop) = (Arc::clone(&self.shared), stop.clone());
             workers.spawn(async move { shared.work(&stop).await });
         }
-        stop.cancelled().await;
-        // Dropping the set when the time is over ends the workers that are left.
-        let drained = async { while workers.join_next().await.is_some() {} };
-        match timeout(self.shared.limits.drain, drained).await {
+        let mut ended = pin!(async { while workers.join_next().await.is_some() {} });
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = &mut ended => return 0,
+        }
+        match timeout(self.shared.limits.drain, ended).await {
             Ok(()) => 0,
+            // The workers that are left end with the set.
             Err(_) => self.running(),
         }
     }

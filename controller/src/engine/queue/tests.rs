@@ -469,6 +469,35 @@ proptest! {
         prop_assert_eq!(taken, expected);
     }
 
+    /// With a worker for each key somebody is always idle, and must not sleep past the time.
+    #[test]
+    fn an_idle_worker_takes_each_key_when_it_is_due(
+        delays in proptest::collection::vec((0..20_u64, 0..20_u64), 1..8)
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let queue = Arc::new(WorkQueue::new(Arc::new(())));
+            let workers: Vec<_> = delays.iter().map(|_| {
+                let queue = Arc::clone(&queue);
+                // Takes a key and never gives it back: a long pass.
+                tokio::spawn(async move { (queue.get().await, Instant::now()) })
+            }).collect();
+            let mut due = Vec::new();
+            for (key, (pause, delay)) in delays.into_iter().enumerate() {
+                tokio::time::sleep(Duration::from_secs(pause)).await;
+                queue.add_after(key, Duration::from_secs(delay));
+                due.push((Some(key), Instant::now() + Duration::from_secs(delay)));
+            }
+            let mut taken = Vec::new();
+            for worker in workers {
+                let (key, when) = timeout(Duration::from_hours(1), worker).await.unwrap().unwrap();
+                taken.push((key, when));
+            }
+            taken.sort_unstable();
+            assert_eq!(taken, due);
+        });
+    }
+
     #[test]
     fn events_give_a_failing_key_at_most_one_try_more_per_step(
         gaps in proptest::collection::vec(0..500_u64, 1..200),

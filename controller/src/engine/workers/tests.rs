@@ -279,3 +279,10 @@ async fn passes_that_do_not_finish_are_dropped_when_the_drain_time_is_over() {
     assert_eq!(bed.stop().await, 2);
     assert_eq!(began.elapsed().as_secs(), LIMITS.drain.as_secs());
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_pool_ends_with_its_queue() {
+    let bed = run(|_, _| DONE);
+    bed.queue.shut_down();
+    assert_eq!(timeout(Duration::from_mins(1), bed.pool).await.unwrap().unwrap(), 0);
+}

@@ -1,0 +1,250 @@
+//! Calls of the API server, counted where they arrive: in its audit log.
+//!
+//! A line is written when a request is answered, by a few threads, so it may follow the answer by a moment. Hence marks:
+//! a request that nobody else makes, and once its line is there, so are those of all requests answered before.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::controller::FENCE;
+use super::eventually::eventually;
+use super::must::Must;
+use super::namespace::TestNamespace;
+use super::objects::Objects;
+
+/// A position in the audit log.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark(u64);
+
+pub(super) struct Audit {
+    log: PathBuf,
+    config_maps: Objects,
+    marker: String,
+}
+
+impl Audit {
+    pub(super) fn of(namespace: &TestNamespace) -> Self {
+        Self {
+            log: namespace.cluster().audit_log_path(),
+            config_maps: namespace.config_maps(),
+            marker: format!("audit-marker-{}-{}", namespace.name(), namespace.next()),
+        }
+    }
+
+    pub(super) async fn mark(&self) -> Mark {
+        let now = File::open(&self.log).and_then(|file| file.metadata()).must("look at the audit log").len();
+        self.read_until_marker(now).await.0
+    }
+
+    pub(super) async fn calls_since(&self, mark: &Mark) -> Calls {
+        Calls(self.read_until_marker(mark.0).await.1)
+    }
+
+    /// The calls after position `start` until a marker that is set now, and the position behind it.
+    async fn read_until_marker(&self, start: u64) -> (Mark, Vec<Call>) {
+        self.config_maps.find(&self.marker).await;
+        let mut position = start;
+        let mut calls = Vec::new();
+        let mark = eventually("the audit log shows the marker", async || {
+            for line in self.complete_lines(&mut position) {
+                if line.contains(&self.marker) {
+                    return Ok(Mark(position));
+                }
+                calls.extend(parse(&line));
+            }
+            Err("no marker yet")
+        });
+        (mark.await, calls)
+    }
+
+    /// The lines from `position` on, which moves behind the last one that is complete.
+    fn complete_lines(&self, position: &mut u64) -> Vec<String> {
+        let mut file = File::open(&self.log).must("open the audit log");
+        file.seek(SeekFrom::Start(*position)).must("seek in the audit log");
+        let mut reader = BufReader::new(file);
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            let read = reader.by_ref().read_line(&mut line).must("read the audit log");
+            if !line.ends_with('\n') {
+                return lines;
+            }
+            *position += read as u64;
+            lines.push(line);
+        }
+    }
+}
+
+/// Calls in the order in which they were answered.
+#[derive(Clone, Debug, Default)]
+pub struct Calls(Vec<Call>);
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// Such as `patch`; `watch` also for one that goes on.
+    pub verb: String,
+    /// Such as `webservices/status`.
+    pub resource: String,
+    /// The object; empty for collections.
+    pub name: String,
+    /// The status code of the answer.
+    pub code: u16,
+    /// Who made it.
+    pub user: String,
+    /// When it arrived.
+    pub received: Timestamp,
+}
+
+impl Calls {
+    /// Those of one user.
+    #[must_use]
+    pub fn by(mut self, user: &str) -> Self {
+        self.0.retain(|call| call.user == user);
+        self
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> &[Call] {
+        &self.0
+    }
+
+    /// The writes to WebServices and children, each as `VERB RESOURCE NAME` and with the code of one that was refused,
+    /// sorted. Fences, events and leases are not among them.
+    #[must_use]
+    pub fn writes(&self) -> Vec<String> {
+        self.named(|call| call.is_write() && !call.is_beside())
+    }
+
+    /// The reads of single objects and of collections, but for watches that were only taken up again.
+    #[must_use]
+    pub fn reads(&self) -> Vec<String> {
+        self.named(|call| ["get", "list"].contains(&call.verb.as_str()))
+    }
+
+    /// How many events were sent.
+    #[must_use]
+    pub fn events(&self) -> usize {
+        self.0.iter().filter(|call| call.is_write() && call.resource == "events").count()
+    }
+
+    fn named(&self, is_wanted: impl Fn(&Call) -> bool) -> Vec<String> {
+        let wanted = self.0.iter().filter(|call| is_wanted(call) && !call.name.starts_with(FENCE));
+        let mut lines: Vec<_> = wanted.map(ToString::to_string).collect();
+        lines.sort();
+        lines
+    }
+}
+
+impl Call {
+    /// Whether it may have changed something.
+    #[must_use]
+    pub fn is_write(&self) -> bool {
+        !["get", "list", "watch"].contains(&self.verb.as_str())
+    }
+
+    /// Whether it is counted apart.
+    fn is_beside(&self) -> bool {
+        ["events", "leases"].contains(&self.resource.as_str())
+    }
+}
+
+impl std::fmt::Display for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { verb, resource, name, code, .. } = self;
+        write!(f, "{verb} {resource} {name}")?;
+        if *code >= 400 { write!(f, " ({code})") } else { Ok(()) }
+    }
+}
+
+/// A line in the format of `audit.k8s.io/v1`, as far as it is needed.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    verb: String,
+    user: User,
+    object_ref: Option<ObjectRef>,
+    response_status: Option<ResponseStatus>,
+    request_received_timestamp: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct User {
+    username: String,
+}
+
+#[derive(Deserialize)]
+struct ObjectRef {
+    resource: String,
+    subresource: Option<String>,
+    #[serde(default)]
+    name: String,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    code: u16,
+}
+
+/// The call of one line; none where it is about no resource.
+fn parse(line: &str) -> Option<Call> {
+    let line: Line = serde_json::from_str(line).must(&format!("read the audit line {line}"));
+    let object = line.object_ref?;
+    let resource = match object.subresource {
+        Some(subresource) => format!("{}/{subresource}", object.resource),
+        None => object.resource,
+    };
+    Some(Call {
+        verb: line.verb,
+        resource,
+        name: object.name,
+        code: line.response_status.map_or(0, |status| status.code),
+        user: line.user.username,
+        received: line.request_received_timestamp,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(verb: &str, object: &str, code: u16) -> String {
+        format!(
+            r#"{{"stage":"ResponseComplete","verb":"{verb}","user":{{"username":"me"}},"objectRef":{object},"responseStatus":{{"metadata":{{}},"code":{code}}},"requestReceivedTimestamp":"2026-01-01T00:00:00.000001Z"}}"#
+        )
+    }
+
+    fn calls(lines: &[String]) -> Calls {
+        Calls(lines.iter().filter_map(|line| parse(line)).collect())
+    }
+
+    #[test]
+    fn writes_are_told_with_their_subresource_and_a_refusal_with_its_code() {
+        let calls = calls(&[
+            line("patch", r#"{"resource":"webservices","subresource":"status","name":"a"}"#, 200),
+            line("create", r#"{"resource":"configmaps","name":"a-desired"}"#, 403),
+            line("watch", r#"{"resource":"configmaps"}"#, 200),
+        ]);
+        assert_eq!(calls.writes(), ["create configmaps a-desired (403)", "patch webservices/status a"]);
+    }
+
+    #[test]
+    fn events_and_fences_are_counted_apart() {
+        let calls = calls(&[
+            line("create", r#"{"resource":"events","name":"a.1"}"#, 201),
+            line("create", r#"{"resource":"configmaps","name":"fence-1-desired"}"#, 201),
+        ]);
+        assert_eq!((calls.writes().len(), calls.events()), (0, 1));
+    }
+
+    #[test]
+    fn a_call_about_no_resource_is_none() {
+        let line = r#"{"verb":"get","user":{"username":"me"},"requestURI":"/readyz","requestReceivedTimestamp":"2026-01-01T00:00:00Z"}"#;
+        assert_eq!(parse(line), None);
+    }
+}

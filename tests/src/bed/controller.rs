@@ -1,0 +1,129 @@
+//! The shipped controller as a process, serving one namespace.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::builders::webservice;
+use super::eventually::eventually;
+use super::http;
+use super::metrics::Metrics;
+use super::must::Must;
+use super::namespace::TestNamespace;
+use super::objects::version;
+use super::process::{Process, address};
+
+/// Begins the names of what [`Controller::settle`] creates.
+pub(super) const FENCE: &str = "fence-";
+
+/// A controller that is yet to be started.
+#[must_use]
+pub struct ControllerSetup<'n> {
+    namespace: &'n TestNamespace,
+    kubeconfig: Option<PathBuf>,
+    flags: Vec<String>,
+}
+
+impl<'n> ControllerSetup<'n> {
+    pub(super) fn new(namespace: &'n TestNamespace) -> Self {
+        Self { namespace, kubeconfig: None, flags: Vec::new() }
+    }
+
+    /// Adds flags.
+    pub fn flags<const N: usize>(mut self, flags: [&str; N]) -> Self {
+        self.flags.extend(flags.map(ToOwned::to_owned));
+        self
+    }
+
+    /// Uses this kubeconfig instead of the one of the namespace's own account.
+    pub fn kubeconfig(mut self, path: PathBuf) -> Self {
+        self.kubeconfig = Some(path);
+        self
+    }
+
+    /// Starts it and waits until it listens.
+    pub async fn launch(self) -> Controller {
+        let Self { namespace, kubeconfig, flags } = self;
+        let kubeconfig = match kubeconfig {
+            Some(path) => path,
+            None => namespace.account().await.kubeconfig.clone(),
+        };
+        let arguments = [
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--namespaces={}", namespace.name()),
+            "--probe-address=127.0.0.1:0".into(),
+            "--metrics-address=127.0.0.1:0".into(),
+            "--log-format=json".into(),
+        ];
+        let name = format!("controller-{}", namespace.next());
+        let arguments = arguments.into_iter().chain(flags);
+        let process = Process::start(&name, "webservice-controller", arguments, namespace.directory());
+        let line = process.listening().await;
+        Controller { probes: address(&line, "probes"), metrics: address(&line, "metrics"), process }
+    }
+
+    /// Starts it and waits until it is ready.
+    pub async fn start(self) -> Controller {
+        let controller = self.launch().await;
+        controller.await_readyz().await;
+        controller
+    }
+}
+
+/// A running controller.
+pub struct Controller {
+    process: Process,
+    probes: SocketAddr,
+    metrics: SocketAddr,
+}
+
+impl Controller {
+    /// The process: to stop, kill or pause it, and for its log.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// The status code and text of a probe such as `/readyz?verbose`.
+    pub async fn probe(&self, path: &str) -> (u16, String) {
+        http::get(self.probes, path).await.must("probe the controller")
+    }
+
+    /// Waits until it says that it is ready.
+    pub async fn await_readyz(&self) {
+        eventually("the controller is ready", async || match self.probe("/readyz").await {
+            (200, _) => Ok(()),
+            (code, text) => Err(format!("{code} {text}")),
+        })
+        .await;
+    }
+
+    /// Its metrics now.
+    pub async fn metrics(&self) -> Metrics {
+        let (code, text) = http::get(self.metrics, "/metrics").await.must("scrape the controller");
+        assert_eq!(code, 200, "{text}");
+        Metrics::parse(&text)
+    }
+
+    /// Waits until it has nothing more to do that any event up to now has asked for.
+    ///
+    /// A fence is sent through it: a WebService that is made now, reported on, and whose child is put back after a change.
+    /// By then it has seen all that happened before, in the WebServices and in the ConfigMaps. Then its workers rest.
+    pub async fn settle(&self, namespace: &TestNamespace) {
+        let fence = format!("{FENCE}{}", namespace.next());
+        let child = format!("{fence}-desired");
+        namespace.webservices().create(webservice(&fence)).await;
+        namespace.await_ready(&fence).await;
+        let changed = namespace.config_maps().merge(&child, serde_json::json!({"data": {"tier": "changed"}})).await;
+        let is_put_back = |object: &serde_json::Value| {
+            object["data"]["tier"] == "dev" && version(object) != version(&changed)
+        };
+        namespace.config_maps().await_that(&child, "is put back", is_put_back).await;
+        eventually("the controller rests", async || {
+            let metrics = self.metrics().await;
+            let waiting = metrics.count("workqueue_depth", &[]);
+            let active = metrics.count("controller_runtime_active_workers", &[]);
+            if waiting + active == 0 { Ok(()) } else { Err(format!("{waiting} waiting, {active} active")) }
+        })
+        .await;
+    }
+}

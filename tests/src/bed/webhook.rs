@@ -1,0 +1,169 @@
+//! The shipped webhook as a process, registered for one namespace.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, Client, Resource};
+use webservice_api::constants::{FINALIZER, MUTATE_PATH, VALIDATE_PATH};
+use webservice_api::registration;
+use webservice_certs::{CERTIFICATE_FILE, Ca, KEY_FILE, Validity};
+
+use super::builders::webservice;
+use super::eventually::eventually;
+use super::http;
+use super::metrics::Metrics;
+use super::must::Must;
+use super::namespace::TestNamespace;
+use super::process::{Process, address};
+
+/// Longer than any test, shorter than anything that could do harm.
+const LIFE: SignedDuration = SignedDuration::from_hours(24);
+
+/// A running webhook. Its registration goes with the namespace.
+pub struct Webhook {
+    process: Process,
+    https: SocketAddr,
+    probes: SocketAddr,
+    metrics: SocketAddr,
+    authority: Ca,
+    namespace: String,
+    client: Client,
+}
+
+impl Webhook {
+    /// Starts it with a certificate, registers it, and waits until the API server calls it.
+    pub(super) async fn start(namespace: &TestNamespace) -> Self {
+        let directory = namespace.directory().join(format!("tls-{}", namespace.next()));
+        let authority = write_certificate(&directory);
+        let webhook = Self::launch(namespace, directory, authority).await;
+        webhook.register(namespace).await;
+        webhook.await_called(namespace).await;
+        webhook
+    }
+
+    async fn launch(namespace: &TestNamespace, directory: PathBuf, authority: Ca) -> Self {
+        let arguments = [
+            format!("--cert-dir={}", directory.display()),
+            "--https-address=127.0.0.1:0".into(),
+            "--probe-address=127.0.0.1:0".into(),
+            "--metrics-address=127.0.0.1:0".into(),
+            "--log-format=json".into(),
+            "--shutdown-lame-duck=0s".into(),
+        ];
+        let name = format!("webhook-{}", namespace.next());
+        let process = Process::start(&name, "webservice-webhook", arguments, namespace.directory());
+        let line = process.listening().await;
+        let [https, probes, metrics] = ["https", "probes", "metrics"].map(|field| address(&line, field));
+        let (client, namespace) = (namespace.client().clone(), namespace.name().to_owned());
+        Self { process, https, probes, metrics, authority, namespace, client }
+    }
+
+    /// The process: to stop, kill or pause it, and for its log.
+    #[must_use]
+    pub fn process(&self) -> &Process {
+        &self.process
+    }
+
+    /// The status code and text of a probe such as `/readyz?verbose`.
+    pub async fn probe(&self, path: &str) -> (u16, String) {
+        http::get(self.probes, path).await.must("probe the webhook")
+    }
+
+    /// Its metrics now.
+    pub async fn metrics(&self) -> Metrics {
+        let (code, text) = http::get(self.metrics, "/metrics").await.must("scrape the webhook");
+        assert_eq!(code, 200, "{text}");
+        Metrics::parse(&text)
+    }
+
+    /// Takes the registration away and waits until the API server knows: from then on the webhook is not asked.
+    pub async fn unregister(&self, namespace: &TestNamespace) {
+        self.remove::<MutatingWebhookConfiguration>().await;
+        self.remove::<ValidatingWebhookConfiguration>().await;
+        eventually("the webhook is not called any more", async || {
+            let before = self.calls().await;
+            namespace.webservices().accepts(webservice("probe")).await;
+            if self.calls().await == before { Ok(()) } else { Err("it is still called") }
+        })
+        .await;
+    }
+
+    async fn register(&self, namespace: &TestNamespace) {
+        let endpoint = |path: &str| WebhookClientConfig {
+            url: Some(format!("https://{}{path}", self.https)),
+            ca_bundle: Some(ByteString(self.authority.certificate_pem().into())),
+            service: None,
+        };
+        let labels = [("kubernetes.io/metadata.name".to_owned(), self.namespace.clone())].into();
+        let only_here = LabelSelector { match_labels: Some(labels), ..LabelSelector::default() };
+        let owner = OwnerReference {
+            api_version: "v1".into(),
+            kind: "Namespace".into(),
+            name: self.namespace.clone(),
+            uid: namespace.uid().into(),
+            ..OwnerReference::default()
+        };
+        let mut mutating = registration::mutating(&self.namespace, &endpoint, Some(only_here.clone()));
+        mutating.metadata.owner_references = Some(vec![owner.clone()]);
+        self.apply(&mutating).await;
+        let mut validating = registration::validating(&self.namespace, &endpoint, Some(only_here));
+        validating.metadata.owner_references = Some(vec![owner]);
+        self.apply(&validating).await;
+    }
+
+    async fn apply<K>(&self, configuration: &K)
+    where
+        K: Resource<DynamicType = ()> + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
+        let params = PatchParams::apply("webservice-tests").force();
+        let api = Api::<K>::all(self.client.clone());
+        api.patch(&self.namespace, &params, &Patch::Apply(configuration)).await.must("register the webhook");
+    }
+
+    async fn remove<K>(&self)
+    where
+        K: Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
+        let api = Api::<K>::all(self.client.clone());
+        api.delete(&self.namespace, &DeleteParams::background()).await.must("unregister the webhook");
+    }
+
+    /// How often the API server has called each of the two paths.
+    async fn calls(&self) -> [u64; 2] {
+        let metrics = self.metrics().await;
+        [MUTATE_PATH, VALIDATE_PATH]
+            .map(|path| metrics.count("controller_runtime_webhook_requests_total", &[("webhook", path)]))
+    }
+
+    async fn await_called(&self, namespace: &TestNamespace) {
+        eventually("the API server calls the webhook", async || {
+            let [mutations, validations] = self.calls().await;
+            let stored = namespace.webservices().accepts(webservice("probe")).await;
+            let is_mutated = stored["metadata"]["finalizers"] == serde_json::json!([FINALIZER]);
+            match self.calls().await {
+                [more, further] if more > mutations && further > validations && is_mutated => Ok(()),
+                calls => Err(format!("{calls:?} calls, and a new object would be {stored}")),
+            }
+        })
+        .await;
+    }
+}
+
+/// Writes a certificate for 127.0.0.1 to `directory`, and gives the authority that signed it.
+fn write_certificate(directory: &Path) -> Ca {
+    let validity = Validity::lasting(LIFE, Timestamp::now());
+    let authority = Ca::create(validity).must("make an authority");
+    let leaf = authority.issue(&["127.0.0.1"], validity).must("issue a certificate");
+    fs::create_dir_all(directory).must("make a directory for a certificate");
+    fs::write(directory.join(CERTIFICATE_FILE), leaf.certificate_pem()).must("write a certificate");
+    fs::write(directory.join(KEY_FILE), leaf.key_pem()).must("write a key");
+    authority
+}

@@ -1,0 +1,8 @@
+//! The test bed: a real Kubernetes cluster built from Go modules, and what the suites need on top of it.
+//!
+//! [`cluster`] starts and stops clusters, [`image`] makes container images without a container runtime, and [`bed`] is the
+//! vocabulary of the tests: a namespace of its own for each, the shipped binaries in it, and words to say what must hold.
+
+pub mod bed;
+pub mod cluster;
+pub mod image;

@@ -1,0 +1,218 @@
+//! The reconcile lab: its eight steps, as acceptance of the whole product. `docs/tutorial.md` walks a person through the same.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use webservice_api::constants::FINALIZER;
+use webservice_tests::bed::{
+    TestNamespace, WebServiceBuilder, condition, is_ready, name, uid, version, webservice,
+};
+
+fn checkout() -> WebServiceBuilder {
+    webservice("checkout").image("nginx:1.27").replicas(3).tier("dev")
+}
+
+/// The resourceVersions of `checkout` and its child: what no pass may change without a reason.
+async fn versions(ns: &TestNamespace) -> [String; 2] {
+    let owner = ns.webservices().get("checkout").await;
+    let child = ns.config_maps().get("checkout-desired").await;
+    [&owner, &child].map(|object| version(object).to_owned())
+}
+
+#[tokio::test]
+async fn step_1_observe_shows_what_is_desired_beside_what_there_is() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    ns.webservices().create(checkout()).await;
+
+    let seen = ns.plugin(["observe", "checkout", "-n", ns.name(), "-o", "json"]).await.succeeds().json();
+
+    assert_eq!(seen["desired"], json!({"image": "nginx:1.27", "replicas": 3, "tier": "dev"}));
+    assert_eq!(seen["actual"], Value::Null);
+}
+
+#[tokio::test]
+async fn step_2_the_plan_is_to_create_the_child_before_anything_exists() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    ns.webservices().create(checkout()).await;
+
+    let plan = ns.plugin(["plan", "checkout", "-o", "json"]).await.succeeds().json();
+
+    assert_eq!((&plan["action"], &plan["target"]), (&json!("create"), &json!("configmap/checkout-desired")));
+    assert!(plan["reason"].as_str().is_some_and(|reason| reason.contains(' ')), "no sentence: {plan}");
+    assert_eq!(ns.config_maps().find("checkout-desired").await, None, "a plan changes nothing");
+}
+
+#[tokio::test]
+async fn step_3_one_pass_makes_the_child() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    let owner = ns.webservices().create(checkout()).await;
+
+    let _ = ns.plugin(["reconcile", "checkout"]).await.succeeds();
+
+    let child = ns.config_maps().get("checkout-desired").await;
+    assert_eq!(child["data"], json!({"image": "nginx:1.27", "replicas": "3", "tier": "dev"}));
+    assert_eq!(child["metadata"]["ownerReferences"][0]["uid"], uid(&owner));
+    assert_eq!(child["metadata"]["labels"]["app.kubernetes.io/managed-by"], "webservice-controller");
+}
+
+#[tokio::test]
+async fn step_4_further_passes_leave_child_and_owner_as_they_are() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    ns.webservices().create(checkout()).await;
+    let _ = ns.plugin(["reconcile", "checkout"]).await.succeeds();
+    let before = versions(&ns).await;
+
+    let plan = ns.plugin(["plan", "checkout", "-o", "json"]).await.succeeds().json();
+    assert_eq!(plan["action"], "noop");
+    for pass in 2..=10 {
+        let _ = ns.plugin(["reconcile", "checkout"]).await.succeeds();
+        assert_eq!(versions(&ns).await, before, "after pass {pass}");
+    }
+}
+
+#[tokio::test]
+async fn step_4_a_restart_of_the_controller_leaves_child_and_owner_as_they_are() {
+    let mut ns = TestNamespace::with_operator().await;
+    ns.webservices().create(checkout()).await;
+    ns.await_ready("checkout").await;
+    ns.controller.settle(&ns).await;
+    let before = versions(&ns).await;
+
+    ns.restart_controller().await;
+    ns.controller.settle(&ns).await;
+
+    assert_eq!(versions(&ns).await, before);
+}
+
+#[tokio::test]
+async fn step_5_the_report_is_written_once_and_through_the_status_subresource() {
+    let ns = TestNamespace::with_operator().await;
+    let mark = ns.mark().await;
+    ns.webservices().create(checkout()).await;
+
+    let owner = ns.await_ready("checkout").await;
+
+    assert_eq!(owner["status"]["observedGeneration"], owner["metadata"]["generation"]);
+    assert_eq!(owner["status"]["replicas"], owner["spec"]["replicas"]);
+    let expected = ["create configmaps checkout-desired", "patch webservices/status checkout"];
+    assert_eq!(ns.writes_since(&mark).await, expected, "the report must not lead to a second one");
+}
+
+#[tokio::test]
+async fn step_6_waiting_for_a_dependency_is_a_requeue_and_no_error() {
+    let ns = TestNamespace::with_operator().await;
+    ns.webservices().create(checkout().depends_on(["billing"])).await;
+    let waiting = ns.await_reason("checkout", "DependencyNotReady").await;
+    assert_eq!(condition(&waiting, "Ready")["status"], "False");
+
+    let plan = ns.plugin(["plan", "checkout", "-o", "json"]).await.exits(3).json();
+
+    assert_eq!((&plan["action"], &plan["is_error"]), (&json!("requeue"), &json!(false)));
+    assert!(plan["after_seconds"].as_u64().is_some_and(|seconds| seconds > 0), "{plan}");
+    let metrics = ns.controller.metrics().await;
+    assert_eq!(metrics.count("controller_runtime_reconcile_errors_total", &[]), 0);
+    assert_eq!(metrics.count("controller_runtime_reconcile_total", &[("result", "error")]), 0);
+    assert_eq!(ns.controller.process().errors(), Vec::<Value>::new());
+}
+
+#[tokio::test]
+async fn step_6_a_dependency_that_becomes_ready_wakes_who_waits_long_before_the_requeue() {
+    let ns = TestNamespace::with_operator().await;
+    ns.webservices().create(checkout().depends_on(["billing"])).await;
+    ns.await_reason("checkout", "DependencyNotReady").await;
+    let plan = ns.plugin(["plan", "checkout", "-o", "json"]).await.exits(3).json();
+    let after = Duration::from_secs(plan["after_seconds"].as_u64().unwrap());
+
+    let asked = Instant::now();
+    ns.webservices().create(webservice("billing")).await;
+    ns.await_ready("checkout").await;
+
+    assert!(asked.elapsed() < after / 4, "it took {:?}, almost the {after:?} of the requeue", asked.elapsed());
+}
+
+#[tokio::test]
+async fn step_7_a_deletion_while_the_controller_is_away_is_finished_when_it_is_back() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    let controller = ns.start_controller().await;
+    ns.webservices().create(webservice("ephemeral")).await;
+    ns.await_ready("ephemeral").await;
+    controller.process().stop().await;
+
+    let _ = ns.kubectl(["delete", "webservice", "ephemeral", "--wait=false"]).await.succeeds();
+    let held = ns.webservices().get("ephemeral").await;
+    assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held}");
+    assert_eq!(held["metadata"]["finalizers"], json!([FINALIZER]));
+    assert!(ns.config_maps().find("ephemeral-desired").await.is_some());
+
+    let controller = ns.start_controller().await;
+    ns.webservices().await_gone("ephemeral").await;
+    assert_eq!(ns.config_maps().find("ephemeral-desired").await, None, "the child goes before its owner");
+    let says_so = |line: &Value| line["action"] == "cleanup" && line["target"] == "configmap/ephemeral-desired";
+    controller.process().await_line("says what it cleaned up", says_so).await;
+}
+
+#[tokio::test]
+async fn step_7_the_plugin_cleans_up_too_and_doing_it_again_is_no_error() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    ns.webservices().create(webservice("ephemeral")).await;
+    let _ = ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
+    ns.webservices().delete("ephemeral").await;
+
+    let cleaned = ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
+
+    assert!(cleaned.stdout.contains("configmap/ephemeral-desired"), "{cleaned}");
+    assert_eq!(ns.webservices().find("ephemeral").await, None);
+    assert_eq!(ns.config_maps().find("ephemeral-desired").await, None);
+    let _ = ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
+}
+
+#[tokio::test]
+async fn step_7_a_child_that_has_gone_already_does_not_hold_its_owner() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    ns.webservices().create(webservice("ephemeral")).await;
+    let _ = ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
+    ns.webservices().delete("ephemeral").await;
+    ns.config_maps().delete_with("ephemeral-desired", &DeleteParams::background()).await;
+
+    let controller = ns.start_controller().await;
+
+    ns.webservices().await_gone("ephemeral").await;
+    assert_eq!(controller.metrics().await.count("controller_runtime_reconcile_errors_total", &[]), 0);
+}
+
+#[tokio::test]
+async fn step_8_one_round_brings_all_of_them_in_step() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    for service in [checkout(), webservice("billing"), webservice("search")] {
+        ns.webservices().create(service).await;
+    }
+    let _ = ns.plugin(["reconcile", "checkout"]).await.succeeds();
+
+    let round = ns.plugin(["reconcile", "--all", "-n", ns.name(), "-o", "json"]).await.succeeds().json();
+
+    let items = round["items"].as_array().unwrap();
+    let actions = |item: &Value| (item["name"].to_string(), item["action"].to_string());
+    let expected = [("billing", "create"), ("checkout", "noop"), ("search", "create")];
+    let expected = expected.map(|(name, action)| (format!("{name:?}"), format!("{action:?}")));
+    assert_eq!(items.iter().map(actions).collect::<BTreeSet<_>>(), BTreeSet::from(expected));
+    assert_eq!((&round["summary"]["noop"], &round["summary"]["create"]), (&json!(1), &json!(2)));
+    assert_eq!(round["converged"], true);
+    for owner in ns.webservices().list().await {
+        assert!(is_ready(&owner), "{} is not: {owner:#}", name(&owner));
+    }
+}
+
+#[tokio::test]
+async fn step_8_a_second_round_finds_nothing_to_do() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    for service in [checkout(), webservice("billing"), webservice("search")] {
+        ns.webservices().create(service).await;
+    }
+    let _ = ns.plugin(["reconcile", "--all"]).await.succeeds();
+
+    let round = ns.plugin(["reconcile", "--all", "-o", "json"]).await.succeeds().json();
+
+    assert_eq!((&round["summary"], &round["converged"]), (&json!({"noop": 3}), &json!(true)));
+}

@@ -1,0 +1,52 @@
+//! What people and CI both call: `cargo xtask COMMAND`.
+
+mod cluster;
+mod generate;
+mod interrupt;
+mod kubectl;
+mod terminal;
+mod test;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Builds, runs and checks the WebService operator.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Xtask {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Cluster(cluster::Args),
+    Gen(generate::Args),
+    Test(test::Args),
+    Kubectl(kubectl::Args),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Xtask::parse().command {
+        Command::Cluster(args) => cluster::run(args).await,
+        Command::Gen(args) => generate::run(&args),
+        Command::Test(args) => test::run(args).await,
+        Command::Kubectl(args) => kubectl::run(&args),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            interrupt::exit_code(&error)
+        }
+    }
+}
+
+/// The workspace's root, one level above this crate.
+fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest.parent().unwrap_or(manifest).to_owned()
+}

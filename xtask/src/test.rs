@@ -1,0 +1,126 @@
+//! `cargo xtask test`: every behaviour once. What people and CI both run.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tokio::process::Command;
+use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
+
+use crate::interrupt::or_interrupt;
+use crate::terminal::{Terminal, human};
+use crate::{generate, root};
+
+/// Format, lints, generated files, unit tests, and the suites on a real cluster
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Leave out what needs a cluster
+    #[arg(long)]
+    fast: bool,
+    /// Only tests of the cluster suite whose name contains this; nothing else is run
+    filter: Option<String>,
+}
+
+pub(crate) async fn run(args: Args) -> Result<()> {
+    let mut report = Report::default();
+    let result = or_interrupt(all(&args, &mut report)).await;
+    report.print();
+    result
+}
+
+async fn all(args: &Args, report: &mut Report) -> Result<()> {
+    if args.filter.is_none() {
+        report.cargo("format", &["fmt", "--all", "--check"]).await?;
+        report
+            .cargo("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
+            .await?;
+        report.time("generated files", async { generate::check() }).await?;
+        report
+            .cargo("unit tests", &["test", "--workspace", "--locked", "--exclude", "webservice-tests"])
+            .await?;
+        report
+            .cargo("unit tests of the test bed", &["test", "--locked", "-p", "webservice-tests", "--lib"])
+            .await?;
+    }
+    if !args.fast {
+        report.cargo("programs", &["build", "--workspace", "--bins", "--locked"]).await?;
+        on_a_cluster(args, report).await?;
+        if args.filter.is_none() {
+            report
+                .cargo(
+                    "clusters side by side",
+                    &["test", "--locked", "-p", "webservice-tests", "--test", "cluster"],
+                )
+                .await?;
+            report.cargo("node", &["test", "--locked", "-p", "webservice-tests", "--test", "node"]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The suite, on a cluster that is there for it alone.
+async fn on_a_cluster(args: &Args, report: &mut Report) -> Result<()> {
+    let name: ClusterName = format!("test-{}", std::process::id()).parse()?;
+    let _down = Down(&name);
+    let started = Cluster::up(&name, Tier::ControlPlane, &Options::default(), &Terminal::new());
+    report.time("cluster", started).await?;
+    let mut suite = vec!["test", "--locked", "-p", "webservice-tests", "--test", "suite"];
+    suite.extend(args.filter.as_deref());
+    report.command("cluster suite", cargo(&suite).env("WEBSERVICE_TEST_CLUSTER", name.to_string())).await
+}
+
+/// Takes the cluster down, however the suite ends.
+struct Down<'n>(&'n ClusterName);
+
+impl Drop for Down<'_> {
+    fn drop(&mut self) {
+        if let Err(error) = Cluster::down_blocking(self.0) {
+            eprintln!("failed to take down cluster {}: {error:#}", self.0);
+        }
+    }
+}
+
+fn cargo(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(args).current_dir(root()).kill_on_drop(true);
+    command
+}
+
+/// What took how long.
+#[derive(Default)]
+struct Report {
+    steps: Vec<(&'static str, Duration, bool)>,
+}
+
+impl Report {
+    async fn cargo(&mut self, step: &'static str, args: &[&str]) -> Result<()> {
+        self.command(step, &mut cargo(args)).await
+    }
+
+    async fn command(&mut self, step: &'static str, command: &mut Command) -> Result<()> {
+        let run = async {
+            let status: ExitStatus = command.status().await.context("failed to start cargo")?;
+            ensure!(status.success(), "{step}: failed, see above");
+            Ok(())
+        };
+        self.time(step, run).await
+    }
+
+    async fn time<T>(&mut self, step: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        eprintln!("── {step}");
+        let started = Instant::now();
+        let result = work.await;
+        self.steps.push((step, started.elapsed(), result.is_ok()));
+        result
+    }
+
+    fn print(&self) {
+        eprintln!("──");
+        for (step, took, success) in &self.steps {
+            let mark = if *success { '✓' } else { '✗' };
+            eprintln!("{mark} {step:<28} {:>12}", human(*took));
+        }
+        let total = self.steps.iter().map(|(_, took, _)| *took).sum();
+        eprintln!("  {:<28} {:>12}", "together", human(total));
+    }
+}

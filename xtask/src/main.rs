@@ -1,11 +1,14 @@
 //! What people and CI both call: `cargo xtask COMMAND`.
 
 mod cluster;
+mod controller;
 mod generate;
 mod interrupt;
 mod kubectl;
+mod operator;
 mod terminal;
 mod test;
+mod up;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,15 +25,21 @@ struct Xtask {
 
 #[derive(Subcommand)]
 enum Command {
+    Up(up::Args),
+    Down(up::DownArgs),
+    Test(test::Args),
+    Controller(controller::Args),
     Cluster(cluster::Args),
     Gen(generate::Args),
-    Test(test::Args),
     Kubectl(kubectl::Args),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Xtask::parse().command {
+        Command::Up(args) => up::up(args).await,
+        Command::Down(args) => up::down(args).await,
+        Command::Controller(args) => controller::run(args).await,
         Command::Cluster(args) => cluster::run(args).await,
         Command::Gen(args) => generate::run(&args),
         Command::Test(args) => test::run(args).await,

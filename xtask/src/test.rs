@@ -62,7 +62,8 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
 async fn on_a_cluster(args: &Args, report: &mut Report) -> Result<()> {
     let name: ClusterName = format!("test-{}", std::process::id()).parse()?;
     let _down = Down(&name);
-    let started = Cluster::up(&name, Tier::ControlPlane, &Options::default(), &Terminal::new());
+    let (options, progress) = (Options::default(), Terminal::new());
+    let started = Cluster::up(&name, Tier::ControlPlane, &options, &progress);
     report.time("cluster", started).await?;
     let mut suite = vec!["test", "--locked", "-p", "webservice-tests", "--test", "suite"];
     suite.extend(args.filter.as_deref());

@@ -1,0 +1,136 @@
+//! `cargo xtask up` and `down`: a cluster with the operator in it, to play with.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use tokio::process::Command;
+use webservice_tests::cluster::progress::{Progress, step};
+use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
+
+use crate::interrupt::or_interrupt;
+use crate::operator::Operator;
+use crate::root;
+use crate::terminal::Terminal;
+
+/// What the samples may take until they are Ready.
+const READY: Duration = Duration::from_secs(60);
+
+/// Start a cluster, the webhook and the controller, and apply three samples
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Name of the cluster; several run side by side
+    #[arg(long, default_value = "dev")]
+    name: ClusterName,
+    /// Start no controller and apply no samples: the tutorial begins here
+    #[arg(long)]
+    without_controller: bool,
+}
+
+/// Stop and remove everything that `up` has started
+#[derive(clap::Args)]
+pub(crate) struct DownArgs {
+    /// Name of the cluster
+    #[arg(long, default_value = "dev")]
+    name: ClusterName,
+}
+
+pub(crate) async fn up(args: Args) -> Result<()> {
+    let progress = Terminal::new();
+    let result = or_interrupt(start(&args, &progress)).await;
+    if result.is_err() && Cluster::open(&args.name).is_ok() {
+        progress.note(&format!("cluster {} is left for a look; `cargo xtask down` removes it", args.name));
+    }
+    result
+}
+
+pub(crate) async fn down(args: DownArgs) -> Result<()> {
+    let existed = Cluster::down(&args.name).await?;
+    println!("{}", if existed { "everything is stopped and removed" } else { "there was nothing to remove" });
+    Ok(())
+}
+
+async fn start(args: &Args, progress: &dyn Progress) -> Result<()> {
+    step(progress, "build webhook, controller and kubectl plugin", build()).await?;
+    let cluster = Cluster::up(&args.name, Tier::ControlPlane, &Options::default(), progress).await?;
+    let tools = tools(&cluster)?;
+    let operator = Operator::of(cluster);
+    step(progress, "install the CRD", operator.install_crd()).await?;
+    step(progress, "start the webhook", operator.start_webhook()).await?;
+    if !args.without_controller {
+        step(progress, "start the controller", operator.start_controller()).await?;
+        step(
+            progress,
+            "apply examples/shop.yaml",
+            kubectl(&operator, &["apply", "-f", "examples/shop.yaml"]),
+        )
+        .await?;
+        let timeout = format!("--timeout={}s", READY.as_secs());
+        let wait = ["wait", "--namespace=shop", "--for=condition=Ready", "webservice", "--all", &timeout];
+        step(progress, "wait until the samples are Ready", kubectl(&operator, &wait)).await?;
+        println!("\n{}", kubectl(&operator, &["get", "webservices", "--namespace=shop"]).await?);
+    }
+    print_next(&operator, &tools, args);
+    Ok(())
+}
+
+fn print_next(operator: &Operator, tools: &Path, args: &Args) {
+    println!("To use it in this shell:\n");
+    println!("  export KUBECONFIG={}", operator.cluster().kubeconfig_path().display());
+    println!("  export PATH={}:$PATH", tools.display());
+    println!("\nThen try:\n");
+    if args.without_controller {
+        println!("  cargo xtask controller start    # the tutorial, docs/tutorial.md, says when");
+    } else {
+        println!("  kubectl webservice explain checkout -n shop");
+        println!("  kubectl scale webservice checkout -n shop --replicas=5");
+        println!(
+            "  kubectl patch configmap checkout-desired -n shop --patch '{{\"data\": {{\"replicas\": \"1\"}}}}'    # it comes back"
+        );
+        println!(
+            "  kubectl patch webservice search -n shop --type=merge --patch '{{\"spec\": {{\"image\": \"\"}}}}'    # it is refused"
+        );
+    }
+    println!(
+        "\n`cargo xtask down` removes everything. Logs: {}",
+        operator.cluster().directory().join("logs").display()
+    );
+}
+
+async fn build() -> Result<()> {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--workspace", "--bins", "--locked"]).current_dir(root()).kill_on_drop(true);
+    let built = cargo.stdin(Stdio::null()).output().await.context("failed to start cargo")?;
+    ensure!(built.status.success(), "failed to build:\n{}", String::from_utf8_lossy(&built.stderr));
+    Ok(())
+}
+
+/// A directory of the cluster with kubectl of its version and our plugin, for somebody's PATH.
+fn tools(cluster: &Cluster) -> Result<PathBuf> {
+    let directory = cluster.directory().join("bin");
+    std::fs::create_dir_all(&directory)
+        .with_context(|| format!("failed to create {}", directory.display()))?;
+    let kubectl = PathBuf::from(cluster.kubectl().get_program());
+    let plugin = crate::operator::program("kubectl-webservice")?;
+    for (name, target) in [("kubectl", kubectl), ("kubectl-webservice", plugin)] {
+        let link = directory.join(name);
+        if link.symlink_metadata().is_ok() {
+            std::fs::remove_file(&link)?;
+        }
+        symlink(&target, &link).with_context(|| format!("failed to link {}", link.display()))?;
+    }
+    Ok(directory)
+}
+
+/// Runs kubectl, and gives what it prints.
+async fn kubectl(operator: &Operator, args: &[&str]) -> Result<String> {
+    let mut command = Command::from(operator.cluster().kubectl());
+    command.args(args).current_dir(root()).stdin(Stdio::null()).kill_on_drop(true);
+    let output = command.output().await.context("failed to start kubectl")?;
+    if !output.status.success() {
+        bail!("kubectl {} failed: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

@@ -104,7 +104,8 @@ impl Failure {
 impl RetryHint for Failure {
     fn retry(&self) -> Retry {
         match self {
-            Self::Forbidden { .. } | Self::Rejected { .. } => Retry::Slowly,
+            // Not `Forbidden`: a role that is granted a moment later should be noticed a moment later.
+            Self::Rejected { .. } => Retry::Slowly,
             Self::Throttled { after } => Retry::NotBefore(*after),
             _ => Retry::BackOff,
         }

@@ -272,8 +272,11 @@ impl Writes {
         key: &ObjectKey,
         owner: RawWebService,
     ) -> Result<Cached<WebServiceRecord>, Failure> {
-        let owner = cached(owner)?;
-        self.note(key, key.clone(), Written::Version(owner.version), |caches| caches.webservices.clone());
+        let owner: Cached<WebServiceRecord> = cached(owner)?;
+        // Without its last finalizer it is gone, and the answer carries the version that it had before.
+        let is_gone = owner.is_deleting && owner.finalizers.is_empty();
+        let written = if is_gone { Written::Gone } else { Written::Version };
+        self.note(key, key.clone(), written(owner.version), |caches| caches.webservices.clone());
         Ok(owner)
     }
 

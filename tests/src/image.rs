@@ -1,8 +1,8 @@
 //! OCI image archives, written without any container tool.
 //!
 //! The format is the one of the OCI image specification: an image layout (`oci-layout`, `index.json`,
-//! `blobs/sha256/…`) inside one tar file, as `ctr images import`, `podman load` and `docker load` read it. The same
-//! input gives the same bytes, whenever and by whomever it is built.
+//! `blobs/sha256/…`) inside one tar file, as `ctr images import` reads it. The same input gives the same bytes, whenever
+//! and by whomever it is built.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -175,7 +175,8 @@ fn digest(bytes: &[u8]) -> String {
 }
 
 fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
-    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::default());
+    // The archive goes no further than this machine, and a development build compresses ten times slower otherwise.
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
     encoder.write_all(bytes).and_then(|()| encoder.finish()).context("failed to compress the image layer")
 }
 

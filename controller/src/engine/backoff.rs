@@ -1,19 +1,17 @@
 //! How long a key that fails waits before it is tried again.
 //!
-//! Per key: the first wait is about 5 ms, each further one twice as long, up to 60 s; a success forgets it all.
-//! Each wait is drawn from the upper half of its step, so that keys that failed together do not come back
-//! together, and never exceeds the step.
+//! Per key: the first wait is about 5 ms, each further one twice as long, up to 60 s; a success forgets it
+//! all. Each wait is drawn from the upper half of its step, so that keys that failed together do not come
+//! back together, and never exceeds the step.
 //!
-//! The schedule belongs to time, not to events: a failure that comes *before* the wait was over (the queue allows
-//! an early try when something changed) moves nothing. The key goes on waiting for what was left.
+//! The schedule belongs to time, not to events: a failure that comes *before* the wait was over (the queue
+//! allows an early try when something changed) moves nothing. The key goes on waiting for what was left.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    hash::Hash,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -30,7 +28,8 @@ pub enum Retry {
     /// Soon, then ever later: the cause is expected to pass.
     #[default]
     BackOff,
-    /// Not before this time has passed, as the server said in `Retry-After` (at most [`LONGEST_ASKED`] counts).
+    /// Not before this time has passed, as the server said in `Retry-After` (at most [`LONGEST_ASKED`]
+    /// counts).
     NotBefore(Duration),
     /// A rejection that only a person lifts: at the longest step at once.
     Slowly,

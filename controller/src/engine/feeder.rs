@@ -1,51 +1,47 @@
 //! Keeps one watch alive and feeds a [`Store`] from it.
 //!
-//! An event goes three ways: into the store; to the own-write guard, which it may settle ([`Sink::observed`]); and, if the
-//! projected value changed, to whoever turns objects into keys ([`Sink::changed`]). What an object's event leaves
-//! unchanged in the store wakes nobody.
+//! An event goes three ways: into the store; to the own-write guard, which it may settle
+//! ([`Sink::observed`]); and, if the projected value changed, to whoever turns objects into keys
+//! ([`Sink::changed`]). What an object's event leaves unchanged in the store wakes nobody.
 //!
 //! Whatever goes wrong is named, counted and tried again, ever more slowly but at least every 30 s: a missing
-//! permission, a resource that does not exist yet, an expired version, a broken connection. The log tells each new
-//! problem once and a lasting one every minute.
+//! permission, a resource that does not exist yet, an expired version, a broken connection. The log tells
+//! each new problem once and a lasting one every minute.
 //!
-//! Silence is bounded as well. [`watch_config`] asks the server to end each watch after 50 s; kube's watcher gives up one
-//! that is 5 s overdue and resumes where it was, which costs one request a minute. A full list that makes no progress for
-//! [`LIST_STALL`] is begun again.
+//! Silence is bounded as well. [`watch_config`] asks the server to end each watch after 50 s; kube's watcher
+//! gives up one that is 5 s overdue and resumes where it was, which costs one request a minute. A full list
+//! that makes no progress for [`LIST_STALL`] is begun again.
 
 mod problem;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    pin::pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::fmt;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::{Stream, StreamExt};
-use kube::{
-    ResourceExt,
-    runtime::watcher::{self, Event},
-};
+use kube::ResourceExt;
+use kube::runtime::watcher::{self, Event};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::problem::{Complaints, Pause};
 pub use self::problem::{Problem, ProblemKind, Watched};
-use super::{
-    queue::Priority,
-    store::{Change, ObjectKey, Store},
-};
+use super::queue::Priority;
+use super::store::{Change, ObjectKey, Store};
 
 /// How long the server keeps a watch open.
 pub const WATCH_SECONDS: u32 = 50;
 /// How long a full list may go without progress.
 pub const LIST_STALL: Duration = Duration::from_mins(1);
-/// How long a problem counts as present after it was last seen: longer than the longest pause between two attempts.
+/// How long a problem counts as present after it was last seen: longer than the longest pause between two
+/// attempts.
 pub const PROBLEM_LASTS: Duration = Duration::from_mins(1);
 
-/// The settings of a watch whose silence is noticed within 55 s: lists of the most recent state, in pages of 500.
+/// The settings of a watch whose silence is noticed within 55 s: lists of the most recent state, in pages of
+/// 500.
 #[must_use]
 pub fn watch_config() -> watcher::Config {
     watcher::Config::default().timeout(WATCH_SECONDS)
@@ -53,7 +49,8 @@ pub fn watch_config() -> watcher::Config {
 
 /// Receives what a [`Feeder`] sees. Called after the store was updated; must not block.
 pub trait Sink<V>: Send + Sync {
-    /// The stored value of `key` changed. Full lists are [`Priority::Initial`], single events [`Priority::Live`].
+    /// The stored value of `key` changed. Full lists are [`Priority::Initial`], single events
+    /// [`Priority::Live`].
     fn changed(&self, key: &ObjectKey, priority: Priority, change: &Change<V>);
     /// There was an event of `key`, whether it changed the value or not.
     fn observed(&self, _key: &ObjectKey) {}

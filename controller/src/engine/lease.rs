@@ -1,29 +1,32 @@
 //! Leader election by client-go's Lease protocol, with warm standby, a watch, and a fence.
 //!
-//! The candidates share one `coordination.k8s.io/v1` Lease. The holder renews it; whoever has seen it unchanged for its
-//! duration may write itself in. All writes carry the version that was seen, so of two only one succeeds. It interoperates with
-//! client-go and differs in what the protocol leaves open:
+//! The candidates share one `coordination.k8s.io/v1` Lease. The holder renews it; whoever has seen it
+//! unchanged for its duration may write itself in. All writes carry the version that was seen, so of two only
+//! one succeeds. It interoperates with client-go and differs in what the protocol leaves open:
 //!
-//! - The Lease is watched: a release is followed within milliseconds, and a holder that was written out of its Lease knows.
+//! - The Lease is watched: a release is followed within milliseconds, and a holder that was written out of
+//!   its Lease knows.
 //! - A holder renews every 5 s while all is well, every 2 s while not.
 //! - Somebody who deletes the Lease does not end the holder's term, for those who had seen it.
 //!
 //! # What is promised
 //!
-//! *No request of a holder begins after another's acquisition, and none that has begun is still waited for.* A term counts from
-//! the moment at which its last successful renewal was **sent**, and ends `renew_deadline` (10 s) later. Others count from the moment
-//! at which they **saw** that renewal, which is later, and wait `lease_duration` (15 s). No time of one process is compared
-//! with that of another, so clocks may be hours apart; they must only run at similar speed (within 10 : 15). Time is
-//! `CLOCK_BOOTTIME`, which goes on while a machine sleeps.
+//! *No request of a holder begins after another's acquisition, and none that has begun is still waited for.*
+//! A term counts from the moment at which its last successful renewal was **sent**, and ends `renew_deadline`
+//! (10 s) later. Others count from the moment at which they **saw** that renewal, which is later, and wait
+//! `lease_duration` (15 s). No time of one process is compared with that of another, so clocks may be hours
+//! apart; they must only run at similar speed (within 10 : 15). Time is `CLOCK_BOOTTIME`, which goes on while
+//! a machine sleeps.
 //!
-//! [`Fence`] puts this into force: its end is checked before each step of each request, and requests last at most
-//! [`LONGEST_REQUEST`]. What no client can promise is what the network does with a request that left in time; so updates and
-//! deletions must carry uid and resourceVersion.
+//! [`Fence`] puts this into force: its end is checked before each step of each request, and requests last at
+//! most [`LONGEST_REQUEST`]. What no client can promise is what the network does with a request that left in
+//! time; so updates and deletions must carry uid and resourceVersion.
 //!
 //! # How to use it
 //!
-//! [`Elector::acquire`] as a warm standby, [`Elector::hold`] while working, [`Elector::release`] after the last worker has
-//! stopped. A process that lost its lease exits: its caches may be fine, but a restart is the state that is tested daily.
+//! [`Elector::acquire`] as a warm standby, [`Elector::hold`] while working, [`Elector::release`] after the
+//! last worker has stopped. A process that lost its lease exits: its caches may be fine, but a restart is the
+//! state that is tested daily.
 
 mod election;
 mod fence;
@@ -33,21 +36,21 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
-use futures::{Stream, StreamExt, stream::BoxStream};
-use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
-use tokio::{
-    sync::watch,
-    time::{sleep, timeout},
-};
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
+use tokio::sync::watch;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-pub use self::{
-    election::{Election, Lost, Settings, Step},
-    fence::{Fence, FenceLayer, Fenced, FencedFuture, FencedService, LONGEST_REQUEST},
-    kube::KubeLease,
-};
+pub use self::election::{Election, Lost, Settings, Step};
+pub use self::fence::{Fence, FenceLayer, Fenced, FencedFuture, FencedService, LONGEST_REQUEST};
+pub use self::kube::KubeLease;
 
 /// Where time comes from: it never goes back and has no meaning outside the process.
 pub trait Clock: Send + Sync {
@@ -86,7 +89,8 @@ pub trait LeaseApi: Send + Sync {
     fn create(&self, lease: &Lease) -> impl Future<Output = Result<Lease, LeaseError>> + Send;
     /// Replaces it, if it still has the version of `lease`.
     fn replace(&self, lease: &Lease) -> impl Future<Output = Result<Lease, LeaseError>> + Send;
-    /// Its state now and whenever it changes, `None` while it does not exist. Never ends; survives errors by itself.
+    /// Its state now and whenever it changes, `None` while it does not exist. Never ends; survives errors by
+    /// itself.
     fn changes(&self) -> impl Stream<Item = Option<Lease>> + Send + 'static;
 }
 
@@ -160,8 +164,8 @@ impl<A: LeaseApi> Elector<A> {
         acquired.await.is_some()
     }
 
-    /// Renews the Lease until it is lost, or until `stop` is cancelled; to be cancelled after the last worker has stopped. The
-    /// fence is closed when it is lost.
+    /// Renews the Lease until it is lost, or until `stop` is cancelled; to be cancelled after the last worker
+    /// has stopped. The fence is closed when it is lost.
     pub async fn hold(&mut self, stop: &CancellationToken) -> Result<(), Lost> {
         let stop = stop.clone();
         let lost = stop.run_until_cancelled(async {
@@ -177,8 +181,8 @@ impl<A: LeaseApi> Elector<A> {
         }
     }
 
-    /// Closes the fence and gives the Lease up, so that a standby takes over at once. If that fails, the standby waits until the
-    /// Lease expires, as after a crash.
+    /// Closes the fence and gives the Lease up, so that a standby takes over at once. If that fails, the
+    /// standby waits until the Lease expires, as after a crash.
     pub async fn release(&mut self) {
         self.retire();
         if self.election.is_uncertain() {

@@ -1,31 +1,29 @@
 //! The own-write guard: a key waits until its watch has passed what the key itself has written.
 //!
-//! A pass that reads a store which lags behind the key's own writes would decide on the past: create a child twice, write a
-//! status back to what it was. So each write is noted here with the version that the server answered, and the next
-//! pass asks [`OwnWrites::unsettled`] first. If something is still under way, the pass gives the key back
-//! ([`Outcome::AwaitCache`](super::Outcome)), and the event that settles the last write brings it to the queue again. Nothing sleeps.
+//! A pass that reads a store which lags behind the key's own writes would decide on the past: create a child
+//! twice, write a status back to what it was. So each write is noted here with the version that the server
+//! answered, and the next pass asks [`OwnWrites::unsettled`] first. If something is still under way, the pass
+//! gives the key back ([`Outcome::AwaitCache`](super::Outcome)), and the event that settles the last write
+//! brings it to the queue again. Nothing sleeps.
 //!
-//! What settles a write is decided by versions (see [`store`](super::store)), so deletions and recreations need no
-//! case of their own:
+//! What settles a write is decided by versions (see [`store`](super::store)), so deletions and recreations
+//! need no case of their own:
 //!
-//! - [`Written::Version`]: the watch has delivered this version or a later one, of this or of any other object. If the
-//!   object was deleted or replaced since, those events have higher versions and settle the write too.
-//! - [`Written::Gone`]: the store holds no object of this name, or one with a higher version, a successor. (The
-//!   server's answer to a deletion carries no version to wait for.)
+//! - [`Written::Version`]: the watch has delivered this version or a later one, of this or of any other
+//!   object. If the object was deleted or replaced since, those events have higher versions and settle the
+//!   write too.
+//! - [`Written::Gone`]: the store holds no object of this name, or one with a higher version, a successor.
+//!   (The server's answer to a deletion carries no version to wait for.)
 //! - A full list that began after the write contains it: its end settles all earlier writes.
 //! - After [`EXPIRY`] the pass goes on in any case, and is counted. That is safe, for every write carries
 //!   preconditions; the guard saves useless work, it does not make the work correct.
 
-use std::{
-    collections::{HashMap, HashSet},
-    fmt,
-    hash::Hash,
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -74,7 +72,8 @@ pub struct OwnWrites<K> {
 }
 
 impl<K: Clone + Eq + Hash> OwnWrites<K> {
-    /// `wake` is called with a key whose pass was given back, once all its writes are settled: add it to the queue.
+    /// `wake` is called with a key whose pass was given back, once all its writes are settled: add it to the
+    /// queue.
     #[must_use]
     pub fn new(wake: impl Fn(K) + Send + Sync + 'static) -> Self {
         Self {
@@ -84,7 +83,8 @@ impl<K: Clone + Eq + Hash> OwnWrites<K> {
         }
     }
 
-    /// Notes that the pass over `key` has written `object`, which `cache` watches. To be called when the answer is there.
+    /// Notes that the pass over `key` has written `object`, which `cache` watches. To be called when the
+    /// answer is there.
     pub fn wrote(&self, key: &K, cache: Arc<dyn Cache>, object: ObjectKey, written: Written) {
         let position = cache.position(&object);
         let guard = Guard { cache, object, written, position, expires: Instant::now() + EXPIRY };
@@ -94,8 +94,8 @@ impl<K: Clone + Eq + Hash> OwnWrites<K> {
         }
     }
 
-    /// `None` if the caches show all that `key` wrote: the pass may go on. Otherwise the key is woken when they do, and the
-    /// time is the longest that it has to wait.
+    /// `None` if the caches show all that `key` wrote: the pass may go on. Otherwise the key is woken when
+    /// they do, and the time is the longest that it has to wait.
     #[must_use]
     pub fn unsettled(&self, key: &K) -> Option<Duration> {
         let now = Instant::now();
@@ -179,7 +179,8 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    /// Objects of two kinds may have one name, and one object may be written twice: the key waits until the last is settled.
+    /// Objects of two kinds may have one name, and one object may be written twice: the key waits until the
+    /// last is settled.
     fn stop_waiting(&mut self, key: &K, object: &ObjectKey) {
         if self.guards.get(key).into_iter().flatten().any(|guard| guard.object == *object) {
             return;

@@ -1,16 +1,15 @@
 //! A client layer that keeps a watch from being begun over and over.
 //!
-//! kube's watcher takes up a watch that the server ended at once and without an error, and rightly so: that is how every watch ends.
-//! But a server or proxy that ends watches as soon as they begin would then be asked as fast as it answers. With this layer
-//! a resource's watches begin at least [`INTERVAL`] apart. The first is not delayed, nor is one that lasted.
+//! kube's watcher takes up a watch that the server ended at once and without an error, and rightly so: that
+//! is how every watch ends. But a server or proxy that ends watches as soon as they begin would then be asked
+//! as fast as it answers. With this layer a resource's watches begin at least [`INTERVAL`] apart. The first
+//! is not delayed, nor is one that lasted.
 
-use std::{
-    collections::HashMap,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Request;
 use tokio::time::{Instant, sleep_until};

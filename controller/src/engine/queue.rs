@@ -10,23 +10,22 @@
 //! - A pass supersedes whatever requeue was pending for its key: it saw newer state and decides again.
 //! - A key in back-off stays there. A live event buys it one early try per back-off step, after
 //!   [`EARLY_TRY`]; further events, and initial ones, change nothing. So a person who repairs the cause
-//!   during a long back-off is served soon, and an event that each failure causes by itself makes no hot loop.
+//!   during a long back-off is served soon, and an event that each failure causes by itself makes no hot
+//!   loop.
 
+#[cfg(test)]
+mod properties;
 mod state;
 #[cfg(test)]
 mod tests;
 
-use std::{
-    fmt,
-    hash::Hash,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::fmt;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use tokio::{
-    sync::Notify,
-    time::{Instant, sleep_until},
-};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 use self::state::State;
 
@@ -129,10 +128,7 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
             // Registered before looking, or a key added in between would wake nobody.
             changed.as_mut().enable();
             let next_due = match self.lock().take(Instant::now()) {
-                state::Taken::Key { key, more } => {
-                    self.wake_another_if(more);
-                    return Some(key);
-                }
+                state::Taken::Key(key) => return Some(key),
                 state::Taken::Nothing { next_due } => next_due,
                 state::Taken::ShutDown => return None,
             };
@@ -154,8 +150,8 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.lock().forget(key);
     }
 
-    /// Hands out no more keys and ends every [`Self::get`]. What is queued is dropped: keys are found again by
-    /// the next full list.
+    /// Hands out no more keys and ends every [`Self::get`]. What is queued is dropped: keys are found again
+    /// by the next full list.
     pub fn shut_down(&self) {
         self.lock().shut_down();
         self.changed.notify_waiters();
@@ -179,17 +175,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.lock().stats(Instant::now())
     }
 
+    /// Each change wakes the worker that has waited longest: either there is something for it, or it goes
+    /// back to the end of the line with the new time at which the next key is due. So whoever is idle knows
+    /// of all that changed since.
     fn change(&self, change: impl FnOnce(&mut State<K>, Instant)) {
         change(&mut self.lock(), Instant::now());
         self.changed.notify_one();
-    }
-
-    /// One addition wakes one worker. If more is to be had when that one leaves with a key, now or later,
-    /// another must look at the queue, or it would sleep past the time at which the next key is due.
-    fn wake_another_if(&self, more: bool) {
-        if more {
-            self.changed.notify_one();
-        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<K>> {

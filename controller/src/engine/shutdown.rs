@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 pub const FORCED_EXIT_CODE: i32 = 143;
 
 /// A token that is cancelled by the first SIGTERM or SIGINT. A second one ends the process at once with
-/// [`FORCED_EXIT_CODE`]. To be called once, inside a tokio runtime; fails if the handlers cannot be installed.
+/// [`FORCED_EXIT_CODE`]. To be called once, inside a tokio runtime; fails if the handlers cannot be
+/// installed.
 pub fn on_signal() -> io::Result<CancellationToken> {
     let mut signals =
         Signals { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? };
@@ -42,9 +43,12 @@ impl Signals {
 
 #[cfg(test)]
 mod tests {
-    use std::{env, future, process::Command, time::Duration};
+    use std::process::Stdio;
+    use std::time::Duration;
+    use std::{env, future};
 
     use rustix::process::{Signal, getpid, kill_process};
+    use tokio::process::Command;
     use tokio::time::timeout;
 
     use super::*;
@@ -57,24 +61,26 @@ mod tests {
         timeout(Duration::from_secs(10), token.cancelled()).await.expect("the signal was not noticed");
     }
 
+    /// Runs itself again in a process of its own, the victim.
     #[tokio::test]
-    #[ignore = "ends the process; run by the next test in one of its own"]
-    async fn send_two_signals_to_this_process() {
-        let token = on_signal().unwrap();
-        kill_process(getpid(), Signal::INT).unwrap();
-        token.cancelled().await;
-        kill_process(getpid(), Signal::TERM).unwrap();
-        future::pending().await
-    }
-
-    #[test]
-    fn the_second_signal_ends_the_process_at_once() {
-        let victim = "engine::shutdown::tests::send_two_signals_to_this_process";
-        let status = Command::new(env::current_exe().unwrap())
-            .args(["--ignored", "--exact", victim])
-            .output()
-            .expect("failed to run the test binary")
-            .status;
+    async fn the_second_signal_ends_the_process_at_once() {
+        const VICTIM: &str = "SHUTDOWN_TEST_VICTIM";
+        if env::var_os(VICTIM).is_some() {
+            let token = on_signal().unwrap();
+            kill_process(getpid(), Signal::INT).unwrap();
+            token.cancelled().await;
+            kill_process(getpid(), Signal::TERM).unwrap();
+            return future::pending().await;
+        }
+        let itself = "engine::shutdown::tests::the_second_signal_ends_the_process_at_once";
+        let victim = Command::new(env::current_exe().unwrap())
+            .args(["--exact", itself])
+            .env(VICTIM, "yes")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .status();
+        let status = timeout(Duration::from_secs(30), victim).await.expect("the process lives on").unwrap();
         assert_eq!(status.code(), Some(FORCED_EXIT_CODE));
     }
 }

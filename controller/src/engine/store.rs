@@ -1,25 +1,24 @@
 //! The last seen state of every watched object of one kind, as slim as the caller projects it.
 //!
-//! Versions are resourceVersions read as integers: Kubernetes orders those of one resource (guaranteed since 1.35, true
-//! before). From that follow the rules:
+//! Versions are resourceVersions read as integers: Kubernetes orders those of one resource (guaranteed since
+//! 1.35, true before). From that follow the rules:
 //!
-//! - An object never goes back in time: what is older than the stored state is ignored, even in a full list, which
-//!   a lagging or restored server may give. (After an etcd restore without `--bump-revision`, Kubernetes asks
-//!   for a restart of all components; so do we.)
-//! - An object that was deleted and made again has a higher version than its predecessor. So versions alone tell
-//!   them apart; but the projected value should hold the uid, or a recreation that was not watched looks unchanged.
+//! - An object never goes back in time: what is older than the stored state is ignored, even in a full list,
+//!   which a lagging or restored server may give. (After an etcd restore without `--bump-revision`,
+//!   Kubernetes asks for a restart of all components; so do we.)
+//! - An object that was deleted and made again has a higher version than its predecessor. So versions alone
+//!   tell them apart; but the projected value should hold the uid, or a recreation that was not watched looks
+//!   unchanged.
 //! - A watch that has *passed* a version has delivered everything up to it.
 //!
-//! A full list updates in place, and what it did not contain is dropped at its end: that finds missed deletions
-//! without holding two copies.
+//! A full list updates in place, and what it did not contain is dropped at its end: that finds missed
+//! deletions without holding two copies.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    ops::{Bound, Deref},
-    str::FromStr,
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard},
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Bound, Deref};
+use std::str::FromStr;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::ResourceExt;
 use tokio::sync::watch;
@@ -173,8 +172,8 @@ pub trait Cache: Send + Sync {
     /// How far the watch that covers `key` is now. To be read after a write was answered.
     fn position(&self, key: &ObjectKey) -> WatchPosition;
 
-    /// Whether the store shows the write of `key` that gave it `version`, or something later. `position` was read
-    /// after that write: a full list begun since then contains it.
+    /// Whether the store shows the write of `key` that gave it `version`, or something later. `position` was
+    /// read after that write: a full list begun since then contains it.
     fn has_passed(&self, key: &ObjectKey, version: u64, position: WatchPosition) -> bool;
 
     /// Whether the store shows that the object that had `version` is gone or was changed since.

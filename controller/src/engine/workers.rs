@@ -1,34 +1,26 @@
 //! The worker pool: a bounded number of passes at a time, each under a deadline.
 //!
 //! A pass that returns an error, panics or overruns its deadline has failed: its key backs off (see
-//! [`backoff`](super::backoff)) and the worker goes on with the next one. When the pool is told to stop, it takes no
-//! more keys; passes that run may finish until the drain time is over, then they are dropped at their next `await`.
+//! [`backoff`](super::backoff)) and the worker goes on with the next one. When the pool is told to stop, it
+//! takes no more keys; passes that run may finish until the drain time is over, then they are dropped at
+//! their next `await`.
 
-use std::{
-    any::Any,
-    fmt::{self, Debug, Display},
-    future::Future,
-    hash::Hash,
-    panic::AssertUnwindSafe,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::any::Any;
+use std::fmt::{self, Debug, Display};
+use std::hash::Hash;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::{
-    task::JoinSet,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    backoff::{Backoff, Failure, Retry},
-    queue::{EarlyTry, WorkQueue},
-};
+use super::backoff::{Backoff, Failure, Retry};
+use super::queue::{EarlyTry, WorkQueue};
 
 /// Brings the world closer to what the object of a key asks for.
 pub trait Reconciler: Send + Sync + 'static {
@@ -71,8 +63,8 @@ pub enum Outcome {
     Done,
     /// Another look after this time, whatever happens. Not a failure: it resets the back-off.
     RequeueAfter(Duration),
-    /// The pass did nothing, as its cache lags behind its own writes. An event will bring the key back; if none does, this
-    /// time will. Says nothing about success, so the back-off stays as it is.
+    /// The pass did nothing, as its cache lags behind its own writes. An event will bring the key back; if
+    /// none does, this time will. Says nothing about success, so the back-off stays as it is.
     AwaitCache(Duration),
 }
 
@@ -93,7 +85,8 @@ pub enum End {
     TimedOut,
 }
 
-/// Receives what happens in the pool; every method defaults to doing nothing. None may panic: it would take its worker along.
+/// Receives what happens in the pool; every method defaults to doing nothing. None may panic: it would take
+/// its worker along.
 pub trait PassObserver<K>: Send + Sync {
     /// A pass begins.
     fn started(&self, _key: &K) {}
@@ -149,8 +142,8 @@ impl<R: Reconciler> WorkerPool<R> {
         Self { shared: Arc::new(Shared { reconciler, queue, backoff, observer, limits, running }) }
     }
 
-    /// Works until `stop` is cancelled or the queue shut down, then drains. Gives the number of passes that were dropped
-    /// because they did not end in time.
+    /// Works until `stop` is cancelled or the queue shut down, then drains. Gives the number of passes that
+    /// were dropped because they did not end in time.
     pub async fn run(&self, stop: &CancellationToken) -> usize {
         let mut workers = JoinSet::new();
         for _ in 0..self.shared.limits.concurrency.max(1) {

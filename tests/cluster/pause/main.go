@@ -1,4 +1,5 @@
-// Pause holds the namespaces of a pod: it does nothing until it is told to stop. As process 1 of a pod with a shared process namespace it also reaps the orphans.
+// Pause holds the namespaces of a pod: it does nothing until it is told to stop. As process 1 of a pod with a shared
+// process namespace it also reaps the orphans.
 package main
 
 import (

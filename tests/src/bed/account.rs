@@ -1,16 +1,20 @@
 //! The service account of a namespace's controller, with exactly the rights that the chart grants.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use webservice_api::rbac;
 
+use super::eventually::eventually;
 use super::must::Must;
 use super::namespace::TestNamespace;
 use crate::cluster::pki::Credentials;
@@ -33,7 +37,6 @@ impl Account {
         let account = ServiceAccount { metadata: named(), ..ServiceAccount::default() };
         apply(client, name, &account).await;
         grant(client, name, rules).await;
-        apply(client, name, &binding(name)).await;
 
         let accounts = Api::<ServiceAccount>::namespaced(client.clone(), name);
         let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
@@ -43,13 +46,68 @@ impl Account {
         let text = authority.kubeconfig(namespace.cluster().server(), &Credentials::Token(token));
         let kubeconfig = namespace.directory().join("controller.kubeconfig");
         fs::write(&kubeconfig, text).must("write a kubeconfig");
-        Self { user: format!("system:serviceaccount:{name}:{NAME}"), kubeconfig }
+        Self { user: user(name), kubeconfig }
     }
 }
 
-/// Grants the account these rights and no others.
+/// Grants the account these rights and no others, and waits until the API server knows.
 pub(super) async fn grant(client: &Client, namespace: &str, rules: Vec<PolicyRule>) {
-    apply(client, namespace, &Role { metadata: named(), rules: Some(rules) }).await;
+    apply(client, namespace, &Role { metadata: named(), rules: Some(rules.clone()) }).await;
+    apply(client, namespace, &binding(namespace)).await;
+    let wanted: BTreeSet<Right> = rules.iter().filter(|rule| rule.resource_names.is_none()).flat_map(rights).collect();
+    eventually("the rights are known", async || {
+        for right in rbac::controller().iter().flat_map(rights) {
+            let is_granted = is_granted(client, namespace, &right).await;
+            if is_granted != wanted.contains(&right) {
+                return Err(format!("{right:?} is granted: {is_granted}"));
+            }
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// API group, resource with its subresource, and verb.
+type Right = (String, String, String);
+
+fn rights(rule: &PolicyRule) -> Vec<Right> {
+    let all = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();
+    let mut rights = Vec::new();
+    for group in all(&rule.api_groups) {
+        for resource in all(&rule.resources) {
+            rights.extend(rule.verbs.iter().map(|verb| (group.clone(), resource.clone(), verb.clone())));
+        }
+    }
+    rights
+}
+
+async fn is_granted(client: &Client, namespace: &str, (group, resource, verb): &Right) -> bool {
+    let (resource, subresource) = match resource.split_once('/') {
+        Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
+        None => (resource.as_str(), None),
+    };
+    let attributes = ResourceAttributes {
+        namespace: Some(namespace.into()),
+        group: Some(group.clone()),
+        resource: Some(resource.into()),
+        subresource,
+        verb: Some(verb.clone()),
+        ..ResourceAttributes::default()
+    };
+    let spec = SubjectAccessReviewSpec {
+        user: Some(user(namespace)),
+        resource_attributes: Some(attributes),
+        ..SubjectAccessReviewSpec::default()
+    };
+    let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+    let reviews = Api::<SubjectAccessReview>::all(client.clone());
+    let reviewed = reviews.create(&PostParams::default(), &review).await.must("review a right");
+    reviewed.status.is_some_and(|status| status.allowed)
+}
+
+/// The account's name in the API server's eyes.
+fn user(namespace: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{NAME}")
 }
 
 fn binding(namespace: &str) -> RoleBinding {

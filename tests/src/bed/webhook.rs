@@ -26,6 +26,8 @@ use super::process::{Process, address};
 
 /// Longer than any test, shorter than anything that could do harm.
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
+/// What one call may take, in seconds: as much as the API allows, since a machine that also builds may be busy.
+const PATIENCE: i32 = 30;
 
 /// A running webhook. Its registration goes with the namespace.
 pub struct Webhook {
@@ -113,9 +115,11 @@ impl Webhook {
         };
         let mut mutating = registration::mutating(&self.namespace, &endpoint, Some(only_here.clone()));
         mutating.metadata.owner_references = Some(vec![owner.clone()]);
+        mutating.webhooks.iter_mut().flatten().for_each(|webhook| webhook.timeout_seconds = Some(PATIENCE));
         self.apply(&mutating).await;
         let mut validating = registration::validating(&self.namespace, &endpoint, Some(only_here));
         validating.metadata.owner_references = Some(vec![owner]);
+        validating.webhooks.iter_mut().flatten().for_each(|webhook| webhook.timeout_seconds = Some(PATIENCE));
         self.apply(&validating).await;
     }
 

@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use jiff::{Timestamp, Unit};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use webservice_api::constants::FINALIZER;
+use webservice_api::rbac;
 use webservice_tests::bed::{
-    TestNamespace, WebServiceBuilder, condition, is_ready, name, uid, version, webservice,
+    Mark, TestNamespace, WebServiceBuilder, condition, eventually, is_ready, name, uid, version, webservice,
 };
 
 fn checkout() -> WebServiceBuilder {
@@ -132,6 +135,86 @@ async fn step_6_a_dependency_that_becomes_ready_wakes_who_waits_long_before_the_
     assert!(asked.elapsed() < after / 4, "it took {:?}, almost the {after:?} of the requeue", asked.elapsed());
 }
 
+/// The controller's rights, but of all ConfigMaps it may change that of `other` only.
+fn rights_to_change_none_but_other() -> Vec<PolicyRule> {
+    let mut rules = rbac::controller();
+    for rule in &mut rules {
+        if rule.resources == Some(vec!["configmaps".into()]) {
+            rule.verbs.retain(|verb| verb != "patch");
+        }
+    }
+    rules.push(PolicyRule {
+        api_groups: Some(vec![String::new()]),
+        resources: Some(vec!["configmaps".into()]),
+        resource_names: Some(vec!["other-desired".into()]),
+        verbs: vec!["patch".into()],
+        ..PolicyRule::default()
+    });
+    rules
+}
+
+/// When the refused attempts since `mark` to change the child of `checkout` arrived.
+async fn attempts(ns: &TestNamespace, mark: &Mark) -> Vec<Timestamp> {
+    let calls = ns.calls_since(mark).await;
+    let refused = calls.all().iter().filter(|call| call.name == "checkout-desired" && call.code == 403);
+    refused.map(|call| call.received).collect()
+}
+
+/// Waits for so many refused attempts.
+async fn await_attempts(ns: &TestNamespace, mark: &Mark, count: usize) -> Vec<Timestamp> {
+    eventually(&format!("{count} attempts are refused"), async || {
+        let attempts = attempts(ns, mark).await;
+        if attempts.len() >= count { Ok(attempts) } else { Err(format!("{attempts:?}")) }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn step_6_a_real_failure_backs_off_exponentially_and_lets_others_pass() {
+    let ns = TestNamespace::with_operator().await;
+    for service in [checkout(), webservice("other")] {
+        ns.webservices().create(service).await;
+    }
+    ns.await_ready("checkout").await;
+    ns.await_ready("other").await;
+    ns.grant(rights_to_change_none_but_other()).await;
+
+    let mark = ns.mark().await;
+    ns.webservices().merge("checkout", json!({"spec": {"replicas": 5}})).await;
+    let attempts = await_attempts(&ns, &mark, 10).await;
+    ns.webservices().merge("other", json!({"spec": {"replicas": 7}})).await;
+    ns.await_ready("other").await;
+
+    let gaps: Vec<f64> = attempts.windows(2).map(|pair| (pair[1] - pair[0]).total(Unit::Second).unwrap()).collect();
+    let (last, before) = gaps.split_last().unwrap();
+    assert!(last * 3.0 > before.iter().sum(), "the gaps do not grow: {gaps:?}");
+    let failing = ns.webservices().get("checkout").await;
+    assert_eq!(condition(&failing, "Reconciling")["reason"], "Forbidden");
+    assert!(ns.controller.metrics().await.count("controller_runtime_reconcile_errors_total", &[]) >= 9);
+}
+
+#[tokio::test]
+async fn step_6_a_failure_heals_by_itself_and_the_next_one_is_a_first_one_again() {
+    let ns = TestNamespace::with_operator().await;
+    ns.webservices().create(checkout()).await;
+    ns.await_ready("checkout").await;
+    ns.grant(rights_to_change_none_but_other()).await;
+    let mark = ns.mark().await;
+    ns.webservices().merge("checkout", json!({"spec": {"replicas": 5}})).await;
+    await_attempts(&ns, &mark, 10).await;
+
+    ns.grant(rbac::controller()).await;
+    let healed = ns.await_ready("checkout").await;
+    assert!(condition(&healed, "Reconciling").is_null(), "{healed:#}");
+
+    ns.grant(rights_to_change_none_but_other()).await;
+    let mark = ns.mark().await;
+    ns.webservices().merge("checkout", json!({"spec": {"replicas": 6}})).await;
+    let attempts = await_attempts(&ns, &mark, 3).await;
+    let wait = attempts[2] - attempts[0];
+    assert!(wait.total(Unit::Second).unwrap() < 1.0, "the schedule goes on where it was: {attempts:?}");
+}
+
 #[tokio::test]
 async fn step_7_a_deletion_while_the_controller_is_away_is_finished_when_it_is_back() {
     let (ns, _webhook) = TestNamespace::with_webhook().await;
@@ -149,7 +232,7 @@ async fn step_7_a_deletion_while_the_controller_is_away_is_finished_when_it_is_b
     let controller = ns.start_controller().await;
     ns.webservices().await_gone("ephemeral").await;
     assert_eq!(ns.config_maps().find("ephemeral-desired").await, None, "the child goes before its owner");
-    let says_so = |line: &Value| line["action"] == "cleanup" && line["target"] == "configmap/ephemeral-desired";
+    let says_so = |line: &Value| line["message"].to_string().contains("cleanup configmap/ephemeral-desired");
     controller.process().await_line("says what it cleaned up", says_so).await;
 }
 

@@ -2,3 +2,4 @@
 //! linking is paid once.
 
 mod lab;
+mod writes;

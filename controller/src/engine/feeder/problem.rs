@@ -1,8 +1,12 @@
 //! What keeps a watch from working, in words that say what to do, and how often it is told and tried again.
 
-use std::{fmt, time::Duration};
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
 
-use kube::{Resource, core::Status, runtime::watcher};
+use kube::Resource;
+use kube::core::Status;
+use kube::runtime::watcher;
 use tokio::time::Instant;
 
 use crate::engine::store::{ObjectKey, Scope};
@@ -139,18 +143,27 @@ impl Problem {
 
     pub(super) fn unordered(watched: &Watched, key: &ObjectKey, version: &str) -> Self {
         let text = format!(
-            "failed to watch {watched}: {key} has the resourceVersion {version:?}, which is not a number; skipped"
+            "failed to watch {watched}: skipped {key}, whose resourceVersion {version:?} is not a number"
         );
         Self { kind: ProblemKind::Decode, text }
     }
 }
 
-/// What the server said, without the debug form that `kube::Error::Api` appends to it.
+/// What the server said, or what kept it from saying anything, down to the cause.
 fn reason(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
     }
+    let mut reason = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_in_words = cause.to_string();
+        if !reason.contains(&cause_in_words) {
+            reason = format!("{reason}: {cause_in_words}");
+        }
+        source = cause.source();
+    }
+    reason
 }
 
 fn advice(watched: &Watched, verb: &str, kind: ProblemKind, reason: &str) -> String {
@@ -162,8 +175,8 @@ fn advice(watched: &Watched, verb: &str, kind: ProblemKind, reason: &str) -> Str
                 Scope::Namespace(namespace) => format!("a Role in namespace {namespace}"),
             };
             format!(
-                "not allowed; grant the verb {verb:?} on resource {resource:?} of API group {group:?} by {role} \
-                 (the server says: {reason})"
+                "not allowed; grant the verb {verb:?} on resource {resource:?} of API group {group:?} \
+                 by {role} (the server says: {reason})"
             )
         }
         ProblemKind::NotFound => {
@@ -211,7 +224,8 @@ impl Complaints {
     }
 }
 
-/// The pause before the next attempt: from half a second, doubling, to half a minute, each drawn from its upper half.
+/// The pause before the next attempt: from half a second, doubling, to half a minute, each drawn from its
+/// upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pause {
     failures: u32,
@@ -223,8 +237,8 @@ pub(super) struct Pause {
 impl Pause {
     const FIRST: Duration = Duration::from_millis(500);
     const LONGEST: Duration = Duration::from_secs(30);
-    /// So long without a failure and the next one is a first one. A success does not count, for a list may succeed every
-    /// time and its watch fail every time.
+    /// So long without a failure and the next one is a first one. A success does not count, for a list may
+    /// succeed every time and its watch fail every time.
     const CALM: Duration = Duration::from_mins(1);
 
     pub(super) fn new(now: Instant) -> Self {

@@ -3,8 +3,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::body::Body;
 use futures::stream;
 use http::{Request, Response};
-use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::ObjectMeta};
-use kube::{Api, Client, core::Status, runtime::watcher::watcher};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::Status;
+use kube::runtime::watcher::watcher;
+use kube::{Api, Client};
 use tokio::task::JoinHandle;
 use tower::service_fn;
 
@@ -93,7 +96,8 @@ impl Bed {
         Self { feeder: Arc::new(Feeder::new(watched, Arc::clone(&store), sink)), store, told }
     }
 
-    /// Feeds from watches that yield these items and are silent then; a watch that is begun again gets the next script.
+    /// Feeds from watches that yield these items and are silent then; a watch that is begun again gets the
+    /// next script.
     fn feed(&self, scripts: Vec<Vec<Item>>) -> JoinHandle<()> {
         let scripts = Mutex::new(scripts.into_iter());
         let feeder = Arc::clone(&self.feeder);
@@ -176,8 +180,8 @@ async fn a_forbidden_list_names_the_missing_permission_and_recovers_when_it_is_g
     assert_eq!(problem.kind, ProblemKind::Forbidden);
     assert_eq!(
         problem.to_string(),
-        "failed to list configmaps in all namespaces: not allowed; grant the verb \"list\" on resource \"configmaps\" \
-         of API group \"\" by a ClusterRole (the server says: the server's words)"
+        "failed to list configmaps in all namespaces: not allowed; grant the verb \"list\" on resource \
+         \"configmaps\" of API group \"\" by a ClusterRole (the server says: the server's words)"
     );
     bed.until(|bed| bed.store.is_synced()).await;
     assert!(bed.feeder.problem().is_none());
@@ -256,7 +260,8 @@ async fn the_feeder_ends_when_it_is_told_to() {
     timeout(Duration::from_secs(1), run).await.unwrap();
 }
 
-/// kube's own watcher against a server whose watches say nothing and never end, as behind a connection that died.
+/// kube's own watcher against a server whose watches say nothing and never end, as behind a connection that
+/// died.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_died_silently_is_replaced_within_a_minute() {
     let watches = Arc::new(AtomicUsize::new(0));
@@ -357,6 +362,18 @@ mod complaints {
         let text = problem(403).to_string();
         assert!(text.starts_with("failed to watch configmaps in namespace shop: not allowed"), "{text}");
         assert!(text.contains("\"watch\"") && text.contains("a Role in namespace shop"), "{text}");
+    }
+
+    #[test]
+    fn a_broken_connection_is_told_down_to_its_cause() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("client error (Connect)")]
+        struct NoConnection(#[source] std::io::Error);
+
+        let error = NoConnection(std::io::Error::other("connection refused"));
+        let error = watcher::Error::WatchStartFailed(kube::Error::Service(error.into()));
+        let text = Problem::from_watcher(&Watched::of::<ConfigMap>(Scope::Cluster), &error).to_string();
+        assert!(text.ends_with("client error (Connect): connection refused"), "{text}");
     }
 
     #[test]

@@ -2,11 +2,9 @@
 
 use std::time::Duration;
 
-use k8s_openapi::{
-    api::coordination::v1::{Lease, LeaseSpec},
-    apimachinery::pkg::apis::meta::v1::MicroTime,
-    jiff::Timestamp,
-};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
 
 /// What all candidates for one Lease agree on, and who this one is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +15,8 @@ pub struct Settings {
     pub identity: String,
     /// How long a holder that is not seen to renew is believed in.
     pub lease_duration: Duration,
-    /// How long a holder believes in itself after its last renewal; shorter than `lease_duration`, for the requests that it
-    /// has begun by then must have ended when another acquires.
+    /// How long a holder believes in itself after its last renewal; shorter than `lease_duration`, for the
+    /// requests that it has begun by then must have ended when another acquires.
     pub renew_deadline: Duration,
     /// How often a healthy holder renews.
     pub renew_period: Duration,
@@ -88,7 +86,8 @@ pub struct Election {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum View {
     Certain,
-    /// A request is or was under way that may have been carried out: look, when it is time, before writing again.
+    /// A request is or was under way that may have been carried out: look, when it is time, before writing
+    /// again.
     Uncertain,
     /// A request was refused, so the Lease is another: look at once.
     Refuted,
@@ -100,8 +99,8 @@ struct Seen {
     /// As it was when it last existed.
     lease: Lease,
     exists: bool,
-    /// When its content was seen to change, or, if we wrote it, when that request was sent. A holder is believed in from
-    /// then on; the times *in* the Lease come from other clocks and are never looked at.
+    /// When its content was seen to change, or, if we wrote it, when that request was sent. A holder is
+    /// believed in from then on; the times *in* the Lease come from other clocks and are never looked at.
     since: Duration,
 }
 
@@ -202,7 +201,8 @@ impl Election {
         self.view != View::Certain
     }
 
-    /// The Lease to write when giving it up, so that a successor need not wait. `None`: there is nothing to give up.
+    /// The Lease to write when giving it up, so that a successor need not wait. `None`: there is nothing to
+    /// give up.
     #[must_use]
     pub fn release(&self, wall: Timestamp) -> Option<Lease> {
         let seen = self.seen.as_ref().filter(|seen| seen.exists && self.is_held_by_us(seen))?;
@@ -258,7 +258,8 @@ impl Election {
     /// How long a candidate has to stand back.
     fn believed_until(&self, seen: &Seen) -> Duration {
         if !seen.exists {
-            // Deleted by somebody; whoever held it last may not even have been seen. Our first look is no such case.
+            // Deleted by somebody; whoever held it last may not even have been seen. Our first look is no
+            // such case.
             seen.lease.spec.as_ref().map_or(Duration::ZERO, |_| seen.since + self.settings.lease_duration)
         } else if holder(seen).is_empty() || self.is_held_by_us(seen) {
             // Given up; or a request of ours was carried out without our knowing.

@@ -1,15 +1,11 @@
 //! The fence: no request of a holder outlives its term.
 
-use std::{
-    fmt,
-    pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::Request;
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -22,7 +18,8 @@ pub const LONGEST_REQUEST: Duration = Duration::from_secs(4);
 
 /// The end of the holder's term, shared by all who act for it. Closed at first. Cheap to clone.
 ///
-/// It closes by itself: nobody has to run for that, so it also holds in a process that was stopped and went on.
+/// It closes by itself: nobody has to run for that, so it also holds in a process that was stopped and went
+/// on.
 #[derive(Clone)]
 pub struct Fence {
     clock: Arc<dyn Clock>,
@@ -86,11 +83,12 @@ impl fmt::Debug for Fence {
     }
 }
 
-/// Puts every request of a client inside the fence, its retries included. For `kube::client::ClientBuilder::with_layer`.
+/// Puts every request of a client inside the fence, its retries included. For
+/// `kube::client::ClientBuilder::with_layer`.
 ///
-/// A request that begins outside fails with [`Fenced`] and is not sent. One that runs is dropped after [`LONGEST_REQUEST`] or
-/// at the end of the term that it began in, and the clock is read before every step that it makes: a process that slept too long
-/// sends nothing when it wakes.
+/// A request that begins outside fails with [`Fenced`] and is not sent. One that runs is dropped after
+/// [`LONGEST_REQUEST`] or at the end of the term that it began in, and the clock is read before every step
+/// that it makes: a process that slept too long sends nothing when it wakes.
 #[derive(Clone, Debug)]
 pub struct FenceLayer(pub Fence);
 

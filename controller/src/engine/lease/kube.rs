@@ -2,11 +2,9 @@
 
 use futures::{Stream, StreamExt, future};
 use k8s_openapi::api::coordination::v1::Lease;
-use kube::{
-    Api, Client,
-    api::PostParams,
-    runtime::{WatchStreamExt, watcher},
-};
+use kube::api::PostParams;
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client};
 
 use super::{LeaseApi, LeaseError};
 use crate::engine::feeder::watch_config;
@@ -52,7 +50,8 @@ impl LeaseApi for KubeLease {
     }
 }
 
-/// What an event says about the Lease, `None` if nothing. `was_listed`: the list that is running contained it.
+/// What an event says about the Lease, `None` if nothing. `was_listed`: the list that is running contained
+/// it.
 #[expect(clippy::option_option, reason = "nothing said, or said that there is no Lease")]
 fn change(was_listed: &mut bool, event: watcher::Event<Lease>) -> Option<Option<Lease>> {
     match event {

@@ -1,10 +1,13 @@
-//! Candidates with clocks of their own, pauses, deaths and a bad network, against a server that compares versions.
+//! Candidates with clocks of their own, pauses, deaths and a bad network, against a server that compares
+//! versions.
 //!
-//! Everything happens in steps of true time that no candidate knows. The property: however it goes, at most one fence is open.
+//! Everything happens in steps of true time that no candidate knows. The property: however it goes, at most
+//! one fence is open.
 
 use std::time::Duration;
 
-use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::{Election, Settings, Step};

@@ -1,11 +1,10 @@
-use std::sync::{
-    Mutex,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
-};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use futures::stream;
 use http::Request;
-use tokio::{task::JoinHandle, time::Instant};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::*;

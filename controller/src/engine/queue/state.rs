@@ -1,11 +1,9 @@
 //! The queue without its waiting: plain data, synchronous changes, time passed in.
 
-use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
-    hash::Hash,
-    sync::Arc,
-    time::Duration,
-};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -52,14 +50,8 @@ enum Cause {
 }
 
 pub(super) enum Taken<K> {
-    /// `more`: there is something left, ready or delayed.
-    Key {
-        key: K,
-        more: bool,
-    },
-    Nothing {
-        next_due: Option<Instant>,
-    },
+    Key(K),
+    Nothing { next_due: Option<Instant> },
     ShutDown,
 }
 
@@ -124,7 +116,7 @@ impl<K: Clone + Eq + Hash> State<K> {
         self.metrics.depth(self.ready.len());
         self.metrics.waited(now - ready.since);
         self.processing.insert(key.clone(), Pass { priority: ready.priority, started: now, again: None });
-        Taken::Key { key, more: !self.ready.is_empty() || !self.due.is_empty() }
+        Taken::Key(key)
     }
 
     pub(super) fn done(&mut self, key: &K, now: Instant) {
@@ -182,17 +174,17 @@ impl<K: Clone + Eq + Hash> State<K> {
 
     fn note_event_during_back_off(&mut self, key: &K, priority: Priority, now: Instant) {
         let early = now + EARLY_TRY;
-        match self.delayed.get_mut(key) {
-            Some(delayed) if priority == Priority::Live => {
-                delayed.priority = Priority::Live;
-                if delayed.cause == Cause::BackOff(EarlyTry::Allowed) && early < delayed.at.0 {
-                    self.delay(key.clone(), early, Priority::Live, Cause::BackOff(EarlyTry::Denied));
-                }
-            }
-            _ => {}
+        let Some(delayed) = self.delayed.get_mut(key).filter(|_| priority == Priority::Live) else {
+            return;
+        };
+        delayed.priority = Priority::Live;
+        let cause = delayed.cause;
+        if cause == Cause::BackOff(EarlyTry::Allowed) && early < delayed.at.0 {
+            self.delay(key.clone(), early, Priority::Live, cause);
         }
     }
 
+    /// Makes ready what is due.
     fn collect_due(&mut self, now: Instant) {
         while let Some(entry) = self.due.first_entry().filter(|entry| entry.key().0 <= now) {
             let key = entry.remove();

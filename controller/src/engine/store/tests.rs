@@ -1,4 +1,5 @@
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use futures::FutureExt;
 use proptest::prelude::*;

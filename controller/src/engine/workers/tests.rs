@@ -1,10 +1,8 @@
 use std::sync::Mutex;
 
-use tokio::{
-    sync::Semaphore,
-    task::JoinHandle,
-    time::{sleep, timeout},
-};
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::engine::queue::Priority::Live;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::io::AsyncWriteExt;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::super::assets::Binaries;
@@ -28,7 +29,8 @@ impl Cluster {
             self.name(),
             image.name
         );
-        let archive = image.to_archive()?;
+        let to_pack = image.clone();
+        let archive = spawn_blocking(move || to_pack.to_archive()).await??;
         let sandbox = Sandbox::open(&self.state, &Cgroup::of(&self.state)?)?;
         let imported = import(&self.state, &sandbox, &archive).await;
         imported.with_context(|| format!("failed to load the image {}", image.name))

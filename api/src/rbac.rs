@@ -9,8 +9,9 @@ use crate::constants::{GROUP, PLURAL};
 #[must_use]
 pub fn controller() -> Vec<PolicyRule> {
     vec![
-        // list and watch fill the cache; patch adds and removes the cleanup finalizer.
-        rule(GROUP, PLURAL, &["list", "watch", "patch"]),
+        // list and watch fill the cache; patch adds and removes the cleanup finalizer; get looks at the conditions of others on an
+        // object that its schema no longer accepts, whose status cannot be applied.
+        rule(GROUP, PLURAL, &["get", "list", "watch", "patch"]),
         // The report: status is written by server-side apply.
         rule(GROUP, &format!("{PLURAL}/status"), &["patch"]),
         // list and watch fill the cache with children; get looks at a map of a child's name that the cache cannot show;

@@ -79,6 +79,8 @@ impl Failure {
             (429 | 500..=599, _) if retry_after > 0 => {
                 Self::Throttled { after: Duration::from_secs(retry_after.into()) }
             }
+            // Server-side apply cannot read an object that its schema no longer accepts: no fault that passes by itself.
+            (code @ 500, _) if message.contains("failed to create typed") => Self::Rejected { code, message },
             (code @ (400 | 405 | 406 | 413 | 415 | 422), _) => Self::Rejected { code, message },
             (code, reason) => Self::Unavailable { what, message: format!("{code} {reason}: {message}") },
         }

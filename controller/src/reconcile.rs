@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use webservice_api::conditions::Reason;
 
 use crate::act::{Acted, act, guard};
 use crate::decide::{Action, Decision, decide};
@@ -113,7 +114,10 @@ pub async fn conclude(
             })
         }
         Ended::Failed(seen, failure) => {
-            if let Some(status) = failing_status(&seen, &failure, failing_for(attempt)) {
+            // What passes with the next attempt is not worth a write, to a server that fails.
+            let is_first = attempt.failures == 0 && failure.word() == Some(Reason::ApiError);
+            if let Some(status) = failing_status(&seen, &failure, failing_for(attempt)).filter(|_| !is_first)
+            {
                 // The first failure is the one to tell; that the status could not be written either follows from it mostly.
                 let _ = report(writes, events, &seen, status).await;
             }

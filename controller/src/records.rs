@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference, Time};
 use kube::Resource;
 use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
@@ -102,6 +102,16 @@ pub struct RawWebService {
     spec: Value,
     #[serde(default)]
     status: Value,
+}
+
+impl RawWebService {
+    /// The conditions that others have written.
+    #[must_use]
+    pub fn foreign_conditions(&self) -> Vec<Condition> {
+        let conditions = self.status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+        let readable = conditions.filter_map(|condition| Condition::deserialize(condition).ok());
+        readable.filter(|condition| !conditions::TYPES.contains(&condition.type_.as_str())).collect()
+    }
 }
 
 impl From<RawWebService> for WebServiceRecord {

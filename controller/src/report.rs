@@ -34,7 +34,14 @@ pub async fn report(
         Ok(()) => {}
         // It vanished meanwhile: there is nobody to tell any more.
         Err(Failure::NotFound) => return Ok(false),
-        Err(failure) => return Err(failure),
+        Err(failure) => {
+            if let (Failure::Rejected { .. }, Some(ready)) =
+                (&failure, conditions::find(&status.conditions, READY))
+            {
+                tracing::warn!(key = %seen.key, reason = ready.reason, "the status cannot be written: {}", ready.message);
+            }
+            return Err(failure);
+        }
     }
     if let Some(ready) =
         conditions::find(&status.conditions, READY).filter(|ready| is_transition(ready, stored))

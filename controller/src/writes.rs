@@ -225,9 +225,29 @@ impl Writes {
         });
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let api = self.webservices(key);
-        let written =
-            call("apply status", api.patch_status(key.name(), &params, &Patch::Apply(&body))).await?;
+        let applied = call("apply status", api.patch_status(key.name(), &params, &Patch::Apply(&body))).await;
+        let written = match applied {
+            Err(Failure::Rejected { code: 500, .. }) => self.merge_status(key, seen, status).await?,
+            answer => answer?,
+        };
         self.wrote_owner(key, written).map(drop)
+    }
+
+    /// The status of an object that its schema no longer accepts, which an apply cannot read. A merge replaces the whole list of
+    /// conditions, so those of others are asked for and written back.
+    async fn merge_status(
+        &self,
+        key: &ObjectKey,
+        seen: &Cached<WebServiceRecord>,
+        status: &WebServiceStatus,
+    ) -> Result<RawWebService, Failure> {
+        let api = self.webservices(key);
+        let stored = call("get webservice", api.get(key.name())).await?;
+        let mut whole = status.clone();
+        whole.conditions.extend(stored.foreign_conditions());
+        let body = json!({"metadata": {"resourceVersion": seen.version.to_string()}, "status": whole});
+        let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
+        call("patch status", api.patch_status(key.name(), &params, &Patch::Merge(&body))).await
     }
 
     async fn patch_owner(

@@ -6,6 +6,9 @@ use std::io::IsTerminal as _;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
+/// The client library calls every answer above 399 an error; who has sent the request knows better.
+const DEFAULT_FILTER: &str = "info,kube_client=off";
+
 /// Flags of the log.
 #[derive(Debug, Clone, Args)]
 pub struct LogArgs {
@@ -14,7 +17,7 @@ pub struct LogArgs {
     pub log_format: LogFormat,
 
     /// What is logged, such as info, debug or TARGET=LEVEL,LEVEL
-    #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
+    #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = DEFAULT_FILTER)]
     pub log_level: String,
 }
 

@@ -1,0 +1,51 @@
+//! HTTP answers for what is no answerable review.
+
+use axum::http::StatusCode;
+use axum::http::header::{HeaderValue, RETRY_AFTER};
+use axum::response::{IntoResponse, Response};
+
+use crate::body::MAX_BODY;
+use crate::review::DecodeError;
+
+/// Why a request gets no review in return.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Refusal {
+    #[error("failed to read the request: its content type must be application/json")]
+    ContentType,
+    #[error("failed to read the request: its body is longer than {} MiB", MAX_BODY / 1024 / 1024)]
+    TooLarge,
+    #[error("failed to read the request: {0}")]
+    Interrupted(axum::Error),
+    #[error(transparent)]
+    Undecodable(#[from] DecodeError),
+    #[error("too many reviews at a time; come back in a second")]
+    Busy,
+    #[error("failed to write the answer: {0}")]
+    Encode(#[from] serde_json::Error),
+    #[error("failed to decide: the webhook has a fault; its log says more")]
+    Panicked,
+}
+
+impl Refusal {
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Interrupted(_) | Self::Undecodable(_) => StatusCode::BAD_REQUEST,
+            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Encode(_) | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status(), self.to_string()).into_response();
+        // The API server comes back where it is told when. It is told so for load only: a fault would be met again, and
+        // what happens then is for failurePolicy to say.
+        if matches!(self, Self::Busy) {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

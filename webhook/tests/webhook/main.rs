@@ -1,0 +1,19 @@
+//! The shipped webhook, started whole on free ports of the loopback, with real TLS and a real client. One file per
+//! behaviour.
+
+#![allow(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "helpers of tests fail as tests do"
+)]
+
+mod support;
+
+mod certificate;
+mod hostile;
+mod limits;
+mod process;
+mod readiness;
+mod reviews;
+mod shutdown;

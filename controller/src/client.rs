@@ -97,7 +97,7 @@ pub fn calling(config: &Config, count: impl RequestCounter, fence: Fence) -> Res
 /// # Errors
 /// The certificates or the account of `config` cannot be used.
 pub fn electing(config: &Config, count: impl RequestCounter) -> Result<Client, ClientError> {
-    Ok(builder(config, WATCH_SILENCE)?.with_layer(&Counting { count }).build())
+    Ok(builder(config, WATCH_SILENCE)?.with_layer(&PaceWatches).with_layer(&Counting { count }).build())
 }
 
 /// The client library's own layers.

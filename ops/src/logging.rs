@@ -6,8 +6,8 @@ use std::io::IsTerminal as _;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-/// The client library calls every answer above 399 an error; who has sent the request knows better.
-const DEFAULT_FILTER: &str = "info,kube_client=off";
+/// The client library calls every answer above 399 an error, each time it comes; who has sent the request knows better.
+const DEFAULT_FILTER: &str = "info,kube_client=off,kube_runtime=off";
 
 /// Flags of the log.
 #[derive(Debug, Clone, Args)]

@@ -6,6 +6,7 @@ mod generate;
 mod interrupt;
 mod kubectl;
 mod operator;
+mod prove;
 mod terminal;
 mod test;
 mod up;
@@ -28,6 +29,7 @@ enum Command {
     Up(up::Args),
     Down(up::DownArgs),
     Test(test::Args),
+    Prove(prove::Args),
     Controller(controller::Args),
     Cluster(cluster::Args),
     Gen(generate::Args),
@@ -39,6 +41,7 @@ async fn main() -> ExitCode {
     let result = match Xtask::parse().command {
         Command::Up(args) => up::up(args).await,
         Command::Down(args) => up::down(args).await,
+        Command::Prove(args) => prove::run(args).await,
         Command::Controller(args) => controller::run(args).await,
         Command::Cluster(args) => cluster::run(args).await,
         Command::Gen(args) => generate::run(&args),

@@ -44,7 +44,7 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
     }
     if !args.fast {
         report.cargo("programs", &["build", "--workspace", "--bins", "--locked"]).await?;
-        on_a_cluster(args, report).await?;
+        on_a_cluster(args.filter.as_deref(), &[], report).await?;
         if args.filter.is_none() {
             report
                 .cargo(
@@ -58,16 +58,22 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// The suite, on a cluster that is there for it alone.
-async fn on_a_cluster(args: &Args, report: &mut Report) -> Result<()> {
+/// The suite or a part of it, on a cluster that is there for it alone.
+pub(crate) async fn on_a_cluster(
+    filter: Option<&str>,
+    environment: &[(&str, &str)],
+    report: &mut Report,
+) -> Result<()> {
     let name: ClusterName = format!("test-{}", std::process::id()).parse()?;
     let _down = Down(&name);
     let (options, progress) = (Options::default(), Terminal::new());
     let started = Cluster::up(&name, Tier::ControlPlane, &options, &progress);
     report.time("cluster", started).await?;
     let mut suite = vec!["test", "--locked", "-p", "webservice-tests", "--test", "suite"];
-    suite.extend(args.filter.as_deref());
-    report.command("cluster suite", cargo(&suite).env("WEBSERVICE_TEST_CLUSTER", name.to_string())).await
+    suite.extend(filter);
+    let mut command = cargo(&suite);
+    command.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
+    report.command("cluster suite", &mut command).await
 }
 
 /// Takes the cluster down, however the suite ends.
@@ -89,12 +95,12 @@ fn cargo(args: &[&str]) -> Command {
 
 /// What took how long.
 #[derive(Default)]
-struct Report {
+pub(crate) struct Report {
     steps: Vec<(&'static str, Duration, bool)>,
 }
 
 impl Report {
-    async fn cargo(&mut self, step: &'static str, args: &[&str]) -> Result<()> {
+    pub(crate) async fn cargo(&mut self, step: &'static str, args: &[&str]) -> Result<()> {
         self.command(step, &mut cargo(args)).await
     }
 
@@ -115,7 +121,7 @@ impl Report {
         result
     }
 
-    fn print(&self) {
+    pub(crate) fn print(&self) {
         eprintln!("──");
         for (step, took, success) in &self.steps {
             let mark = if *success { '✓' } else { '✗' };

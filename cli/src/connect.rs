@@ -46,6 +46,7 @@ async fn config(wanted: &Connection) -> Result<Config, Error> {
         let in_a_pod = wanted.kubeconfig.is_none().then(Config::incluster).and_then(Result::ok);
         return in_a_pod.ok_or_else(|| Error::NoKubeconfig { tried: listed(&paths) });
     }
+    let used = listed(&paths);
     let mut merged = Kubeconfig::default();
     for path in present {
         let unread = |error| Error::Kubeconfig { path: path.clone(), reason: reason(error) };
@@ -55,7 +56,7 @@ async fn config(wanted: &Connection) -> Result<Config, Error> {
         has_context(&merged, context)?;
     }
     let options = KubeConfigOptions { context: wanted.context.clone(), ..KubeConfigOptions::default() };
-    let unused = |error| Error::Context { reason: reason(error) };
+    let unused = |error| Error::Context { used, reason: reason(error) };
     Config::from_custom_kubeconfig(merged, &options).await.map_err(unused)
 }
 

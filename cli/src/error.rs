@@ -15,8 +15,8 @@ pub(crate) enum Error {
     Kubeconfig { path: PathBuf, reason: String },
     #[error("failed to find context {context:?} in the kubeconfig; it has {known}")]
     NoContext { context: String, known: String },
-    #[error("failed to use the kubeconfig: {reason}")]
-    Context { reason: String },
+    #[error("failed to use kubeconfig {used}: {reason}")]
+    Context { used: String, reason: String },
     #[error("failed to prepare the connection to {server}: {reason}")]
     Client { server: String, reason: String },
     #[error("failed to reach the API server {server}: {reason}")]

@@ -36,7 +36,7 @@ pub struct Config {
     #[arg(long, env = "CONTROLLER_LEADER_ELECTION_NAMESPACE", value_name = "NAMESPACE")]
     pub leader_election_namespace: Option<String>,
 
-    /// Where /livez and /readyz are served. [::] means IPv4 and IPv6; where IPv6 is missing, IPv4 alone. Port 0: any
+    /// Where /livez and /readyz are served. The default takes IPv4 and IPv6, and IPv4 alone where IPv6 is missing. Port 0: any
     #[arg(long, env = "CONTROLLER_PROBE_ADDRESS", value_name = "ADDRESS:PORT", default_value = "[::]:8081")]
     pub probe_address: SocketAddr,
 

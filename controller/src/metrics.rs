@@ -11,9 +11,10 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Metric, Registry};
+use prometheus_client::registry::Registry;
 use tokio::sync::watch;
 use webservice_api::conditions::{self, READY};
+use webservice_ops::metrics::register;
 
 use crate::decide::{Action, Decision};
 use crate::engine::feeder::ProblemKind;
@@ -101,82 +102,87 @@ impl Metrics {
     /// All metrics, registered with `registry`.
     pub fn register(registry: &mut Registry, concurrency: usize) -> Arc<Self> {
         let metrics = Self {
-            passes: with(
+            passes: register(
                 registry,
                 "controller_runtime_reconcile",
                 "Passes, by how they ended",
                 Family::default(),
             ),
-            pass_errors: with(
+            pass_errors: register(
                 registry,
                 "controller_runtime_reconcile_errors",
                 "Passes that failed",
                 Family::default(),
             ),
-            pass_panics: with(
+            pass_panics: register(
                 registry,
                 "controller_runtime_reconcile_panics",
                 "Passes that panicked",
                 Family::default(),
             ),
-            pass_timeouts: with(
+            pass_timeouts: register(
                 registry,
                 "controller_runtime_reconcile_timeouts",
                 "Passes that overran their deadline",
                 Family::default(),
             ),
-            pass_seconds: with(
+            pass_seconds: register(
                 registry,
                 "controller_runtime_reconcile_time_seconds",
                 "Time per pass",
                 histograms(),
             ),
-            active_workers: with(
+            active_workers: register(
                 registry,
                 "controller_runtime_active_workers",
                 "Passes that are running",
                 Family::default(),
             ),
-            max_workers: with(
+            max_workers: register(
                 registry,
                 "controller_runtime_max_concurrent_reconciles",
                 "Most passes at a time",
                 Family::default(),
             ),
-            queue_depth: with(
+            queue_depth: register(
                 registry,
                 "workqueue_depth",
                 "Keys that are ready for a worker",
                 Family::default(),
             ),
-            queue_adds: with(registry, "workqueue_adds", "Keys added", Family::default()),
-            queue_retries: with(registry, "workqueue_retries", "Keys added with a delay", Family::default()),
-            queue_seconds: with(
+            queue_adds: register(registry, "workqueue_adds", "Keys added", Family::default()),
+            queue_retries: register(
+                registry,
+                "workqueue_retries",
+                "Keys added with a delay",
+                Family::default(),
+            ),
+            queue_seconds: register(
                 registry,
                 "workqueue_queue_duration_seconds",
                 "Time that a key was ready before a worker took it",
                 histograms(),
             ),
-            work_seconds: with(
+            work_seconds: register(
                 registry,
                 "workqueue_work_duration_seconds",
                 "Time that a worker had a key",
                 histograms(),
             ),
-            requests: with(
+            requests: register(
                 registry,
                 "rest_client_requests",
                 "Requests to the API server, by method and code",
                 Family::default(),
             ),
-            watch_problems: with(
+            watch_problems: register(
                 registry,
                 "webservice_watch_problems",
                 "Times that a watch failed, by kind of problem",
                 Family::default(),
             ),
-            decisions: with(registry, "webservice_decisions", "Decisions, by action", Family::default()),
-            drift_corrections: with(
+            decisions: register(registry, "webservice_decisions", "Decisions, by action", Family::default()),
+            drift_corrections: register(
                 registry,
                 "webservice_drift_corrections",
                 "Children put back after somebody else changed them",
@@ -211,11 +217,6 @@ impl Metrics {
             self.drift_corrections.inc();
         }
     }
-}
-
-fn with<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
-    registry.register(name, help, metric.clone());
-    metric
 }
 
 impl PassObserver<ObjectKey> for Metrics {
@@ -359,4 +360,70 @@ fn gauges<L: EncodeLabelSet>(
 #[allow(clippy::cast_precision_loss, reason = "exact up to 2^53 objects")]
 fn as_f64(count: usize) -> f64 {
     count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use webservice_ops::metrics::exposition;
+
+    use super::*;
+    use crate::engine::{Scope, Store};
+
+    fn state() -> State {
+        let queue = Arc::new(WorkQueue::new(Metrics::register(&mut Registry::default(), 1)));
+        let caches = Caches {
+            webservices: Store::new([Scope::Cluster]).into(),
+            children: Store::new([Scope::Cluster]).into(),
+        };
+        let own_writes = Arc::new(OwnWrites::new(|_| ()));
+        State { caches, queue, own_writes, role: watch::channel(Role::Leader).1 }
+    }
+
+    /// The names in `registry` but for our own, each once and in order.
+    fn stock_names(registry: &Registry) -> Vec<String> {
+        let text = exposition(registry).unwrap();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let names = types.filter_map(|line| line.split(' ').next());
+        let mut names: Vec<_> =
+            names.filter(|name| !name.starts_with("webservice_")).map(ToOwned::to_owned).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_stock_dashboards_show_has_the_names_that_they_know() {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry, 1);
+        registry.register_collector(Box::new(state()));
+        let key = ObjectKey::new("shop", "checkout");
+        metrics.started(&key);
+        metrics.ended(&key, End::Done, Duration::ZERO);
+        metrics.depth(0);
+        metrics.added();
+        metrics.retried();
+        metrics.waited(Duration::ZERO);
+        metrics.worked(Duration::ZERO);
+        metrics.requested(&http::Method::GET, Some(200));
+        assert_eq!(
+            stock_names(&registry),
+            [
+                "controller_runtime_active_workers",
+                "controller_runtime_max_concurrent_reconciles",
+                "controller_runtime_reconcile_errors_total",
+                "controller_runtime_reconcile_panics_total",
+                "controller_runtime_reconcile_time_seconds",
+                "controller_runtime_reconcile_timeouts_total",
+                "controller_runtime_reconcile_total",
+                "leader_election_master_status",
+                "rest_client_requests_total",
+                "workqueue_adds_total",
+                "workqueue_depth",
+                "workqueue_longest_running_processor_seconds",
+                "workqueue_queue_duration_seconds",
+                "workqueue_retries_total",
+                "workqueue_unfinished_work_seconds",
+                "workqueue_work_duration_seconds",
+            ]
+        );
+    }
 }

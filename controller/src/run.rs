@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use kube::Client;
 use prometheus_client::registry::Registry;
-use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use webservice_ops::listen::{BindError, bind};
+use webservice_ops::listen::{BindError, Listener, bind};
 use webservice_ops::probes::{self, Check};
+use webservice_ops::server::{MAX_CONNECTIONS, Server};
 
 use crate::client::{self, ClientError};
 use crate::config::Config;
@@ -38,9 +37,6 @@ pub enum RunError {
         "failed to keep the lease: {0}; another controller takes over, and this one starts again as a standby"
     )]
     Lost(#[from] Lost),
-    /// An address was lost after it had been bound.
-    #[error("failed to serve: {0}")]
-    Serve(#[from] std::io::Error),
 }
 
 /// How long open connections and watches may take to end.
@@ -53,8 +49,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// that goes wrong is waited out, told by `/readyz` and the log.
 pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), RunError> {
     let listeners = Listeners::bind(&config)?;
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(webservice_ops::metrics::Process));
+    let mut registry = webservice_ops::metrics::registry();
     let metrics = Metrics::register(&mut registry, config.concurrency);
     let Clients { watching, calling, leadership, server } = Clients::connect(&config, &metrics).await?;
     let parts = Parts::new(&config, &metrics);
@@ -68,7 +63,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), RunE
     tasks.spawn(send_events);
     let mut checks = watches.into_checks(&parts.caches);
     checks.push(leadership.check());
-    listeners.serve(&server, checks, registry, &afterwards, &tasks)?;
+    listeners.serve(&server, checks, registry, &afterwards, &tasks);
 
     let ended = if shutdown.run_until_cancelled(parts.synced()).await.is_some() {
         let limits =
@@ -96,8 +91,8 @@ async fn work(pool: &WorkerPool<Context>, stop: &CancellationToken) {
 
 /// The addresses that are listened on.
 struct Listeners {
-    probes: TcpListener,
-    metrics: TcpListener,
+    probes: Listener,
+    metrics: Listener,
 }
 
 impl Listeners {
@@ -115,12 +110,16 @@ impl Listeners {
         registry: Registry,
         stop: &CancellationToken,
         tasks: &TaskTracker,
-    ) -> std::io::Result<()> {
-        let (probes, metrics) = (self.probes.local_addr()?, self.metrics.local_addr()?);
+    ) {
+        let (probes, metrics) = (self.probes.address(), self.metrics.address());
         tracing::info!(%probes, %metrics, %server, version = env!("CARGO_PKG_VERSION"), "listening");
-        tasks.spawn(serve(self.probes, probes::router(checks), stop.clone()));
-        tasks.spawn(serve(self.metrics, webservice_ops::metrics::router(registry), stop.clone()));
-        Ok(())
+        let routes = [
+            (self.probes, probes::router(checks)),
+            (self.metrics, webservice_ops::metrics::router(registry)),
+        ];
+        for (listener, router) in routes {
+            tasks.spawn(Server::plain(listener, router, MAX_CONNECTIONS).run_until(stop.clone()));
+        }
     }
 }
 
@@ -152,12 +151,5 @@ impl Clients {
             leadership,
             server: cluster.cluster_url,
         })
-    }
-}
-
-async fn serve(listener: TcpListener, routes: Router, stop: CancellationToken) {
-    let server = axum::serve(listener, routes).with_graceful_shutdown(stop.cancelled_owned());
-    if let Err(error) = server.await {
-        tracing::error!("failed to serve: {error}");
     }
 }

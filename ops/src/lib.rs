@@ -1,11 +1,22 @@
 //! What the webhook and the controller both have around their work.
 //!
-//! The two never depend on each other, so what they share stands here: flags of the same form, a log of the same form,
-//! addresses that are bound in the same way, probes, the metrics endpoint, and signals.
+//! The two never depend on each other, so what they share stands here: flags of the same form ([`args`]), one frame of a
+//! process ([`process`]: [`logging`], runtime, [`shutdown`], exit code), and one HTTP server that nobody can hold up, for
+//! reviews, [`probes`] and [`metrics`] alike.
+//!
+//! ```text
+//! listen ─► server ─► connection ─► a router: reviews, probes, metrics
+//!                         │
+//!                      activity
+//! ```
 
+mod activity;
 pub mod args;
+mod connection;
 pub mod listen;
 pub mod logging;
 pub mod metrics;
 pub mod probes;
+pub mod process;
+pub mod server;
 pub mod shutdown;

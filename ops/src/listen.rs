@@ -1,4 +1,4 @@
-//! Binding of the three addresses.
+//! Binding of addresses.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,8 +29,26 @@ fn remedy(error: &io::Error) -> &'static str {
     }
 }
 
-/// Listens on `address`. `[::]` takes IPv4 connections too, and means `0.0.0.0` where the machine has no IPv6.
-pub fn bind(purpose: &'static str, address: SocketAddr) -> Result<TcpListener, BindError> {
+/// An address that connections can queue at.
+#[derive(Debug)]
+pub struct Listener {
+    pub(crate) socket: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// The address with its actual port, also where port 0 was asked for.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Listens on `address`, inside a tokio runtime. `[::]` takes IPv4 connections too, and means `0.0.0.0` where the machine has no IPv6.
+///
+/// # Errors
+/// The operating system refuses; `purpose` tells which of the addresses it was.
+pub fn bind(purpose: &'static str, address: SocketAddr) -> Result<Listener, BindError> {
     let bound = match bind_exactly(address) {
         Err(error) if address.ip().is_unspecified() && address.is_ipv6() && lacks_ipv6(&error) => {
             bind_exactly(SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
@@ -40,7 +58,7 @@ pub fn bind(purpose: &'static str, address: SocketAddr) -> Result<TcpListener, B
     bound.map_err(|source| BindError { purpose, address, source })
 }
 
-fn bind_exactly(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind_exactly(address: SocketAddr) -> io::Result<Listener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     if address.is_ipv6() {
         // Not left to the system's default, which can be set to IPv6 alone.
@@ -51,7 +69,8 @@ fn bind_exactly(address: SocketAddr) -> io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
-    TcpListener::from_std(socket.into())
+    let socket = TcpListener::from_std(socket.into())?;
+    Ok(Listener { address: socket.local_addr()?, socket })
 }
 
 /// Either the kernel was built or booted without IPv6, or no interface has it.
@@ -69,14 +88,14 @@ mod tests {
     #[tokio::test]
     async fn the_unspecified_address_is_reachable_over_ipv4() {
         let listener = bind("tests", "[::]:0".parse().unwrap()).unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let port = listener.address().port();
         tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.unwrap();
     }
 
     #[tokio::test]
     async fn a_port_in_use_is_named_with_its_purpose_and_a_remedy() {
         let first = bind("tests", "127.0.0.1:0".parse().unwrap()).unwrap();
-        let address = first.local_addr().unwrap();
+        let address = first.address();
         let error = bind("probes", address).unwrap_err().to_string();
         assert!(error.contains(&address.to_string()), "{error}");
         assert!(error.contains("probes") && error.contains("choose another port"), "{error}");

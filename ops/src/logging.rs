@@ -16,7 +16,7 @@ pub struct LogArgs {
     #[arg(long, env = "LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,
 
-    /// What is logged, such as info, debug or TARGET=LEVEL,LEVEL
+    /// What is logged: error, warn, info, debug, trace, or TARGET=LEVEL,LEVEL
     #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = DEFAULT_FILTER)]
     pub log_level: String,
 }

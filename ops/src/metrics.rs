@@ -1,4 +1,4 @@
-//! `/metrics`, and what every process tells about itself.
+//! `/metrics`, in the Prometheus text format, and what every process tells about itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,37 +9,65 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, prometheus_text};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 
-/// The media type of the `OpenMetrics` text format, version 1.0.0.
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A registry that has the metrics of every process: the usual `process_*`.
+#[must_use]
+pub fn registry() -> Registry {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Process));
+    registry
+}
+
+/// Registers `metric` and gives it back. Counters are named without `_total`, which the format appends.
+pub fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+/// Writes one metric without labels whose value has its home elsewhere: for collectors.
+///
+/// # Errors
+/// The encoder cannot be written to.
+pub fn write(
+    encoder: &mut DescriptorEncoder<'_>,
+    name: &str,
+    help: &str,
+    metric: &impl EncodeMetric,
+) -> fmt::Result {
+    metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
+}
 
 /// The route, for the metrics of `registry`.
 pub fn router(registry: Registry) -> Router {
     let registry = Arc::new(registry);
-    Router::new().route("/metrics", get(move || std::future::ready(exposition(&registry))))
+    Router::new().route("/metrics", get(move || std::future::ready(scrape(&registry))))
 }
 
-fn exposition(registry: &Registry) -> Response {
-    let mut body = String::new();
-    match text::encode(&mut body, registry) {
-        Ok(()) => ([(CONTENT_TYPE, OPENMETRICS)], body).into_response(),
+fn scrape(registry: &Registry) -> Response {
+    match exposition(registry) {
+        Ok(text) => ([(CONTENT_TYPE, prometheus_text::CONTENT_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("failed to write the metrics: {error}\n"))
             .into_response(),
     }
 }
 
-/// The usual `process_*` metrics, read from `/proc/self` when they are asked for.
-#[derive(Debug)]
-pub struct Process;
+/// Everything in the Prometheus text format, version 0.0.4: every scraper reads it without being asked which it prefers.
+///
+/// # Errors
+/// A collector fails.
+pub fn exposition(registry: &Registry) -> Result<String, fmt::Error> {
+    let mut text = String::new();
+    prometheus_text::encode(&mut text, registry)?;
+    Ok(text)
+}
 
-/// Clock ticks per second and bytes per page of Linux on the platforms that Kubernetes runs on; fixed in its ABI, but for
-/// pages on some arm64 kernels.
-const TICKS_PER_SECOND: f64 = 100.0;
-const PAGE: u64 = 4096;
+/// The usual `process_*` metrics, read from `/proc/self` when they are asked for; see proc(5).
+#[derive(Debug)]
+struct Process;
 
 impl Collector for Process {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
@@ -48,23 +76,26 @@ impl Collector for Process {
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let field =
             |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-        let seconds = |ticks: u64| f64::from(u32::try_from(ticks).unwrap_or(u32::MAX)) / TICKS_PER_SECOND;
 
         let cpu = ConstCounter::new(seconds(field(14) + field(15)));
-        let name = "process_cpu_seconds";
-        cpu.encode(encoder.encode_descriptor(name, "CPU time used, in seconds", None, cpu.metric_type())?)?;
-        let gauges = [
-            ("process_resident_memory_bytes", "Resident memory, in bytes", field(24) * PAGE),
+        write(&mut encoder, "process_cpu_seconds", "CPU time used, in seconds", &cpu)?;
+        let page = rustix::param::page_size() as u64;
+        for (name, help, value) in [
+            ("process_resident_memory_bytes", "Resident memory, in bytes", field(24) * page),
             ("process_virtual_memory_bytes", "Virtual memory, in bytes", field(23)),
             ("process_threads", "Threads", field(20)),
             ("process_open_fds", "Open file descriptors", open_files()),
-        ];
-        for (name, help, value) in gauges {
+        ] {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
+            write(&mut encoder, name, help, &gauge)?;
         }
         Ok(())
     }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ticks")]
+fn seconds(ticks: u64) -> f64 {
+    ticks as f64 / rustix::param::clock_ticks_per_second() as f64
 }
 
 fn open_files() -> u64 {
@@ -73,20 +104,40 @@ fn open_files() -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use prometheus_client::metrics::counter::Counter;
+    use tower::ServiceExt;
+
     use super::*;
 
     #[test]
     fn a_process_tells_its_memory_and_files() {
-        let mut registry = Registry::default();
-        registry.register_collector(Box::new(Process));
-        let mut text = String::new();
-        text::encode(&mut text, &registry).unwrap();
+        let text = exposition(&registry()).unwrap();
         let value = |name: &str| -> f64 {
             let line = text.lines().find(|line| line.starts_with(name)).expect(name);
             line.rsplit(' ').next().unwrap().parse().unwrap()
         };
-        assert!(value("process_resident_memory_bytes") > 100_000.0, "{text}");
-        assert!(value("process_open_fds") > 2.0, "{text}");
-        assert!(value("process_cpu_seconds_total") >= 0.0, "{text}");
+        assert!(value("process_resident_memory_bytes ") > 100_000.0, "{text}");
+        assert!(value("process_open_fds ") > 2.0, "{text}");
+        assert!(value("process_cpu_seconds_total ") >= 0.0, "{text}");
+    }
+
+    #[test]
+    fn the_end_of_a_counters_name_stands_in_type_and_sample_alike() {
+        let mut registry = Registry::default();
+        register(&mut registry, "requests", "Requests", Counter::<u64>::default()).inc();
+        assert_eq!(
+            exposition(&registry).unwrap(),
+            "# HELP requests_total Requests.\n# TYPE requests_total counter\nrequests_total 1\n"
+        );
+    }
+
+    #[tokio::test]
+    async fn the_content_type_names_the_format() {
+        let request = Request::get("/metrics").body(Body::empty()).unwrap();
+        let response = router(registry()).oneshot(request).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()[CONTENT_TYPE], "text/plain; version=0.0.4; charset=utf-8");
     }
 }

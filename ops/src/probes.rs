@@ -1,4 +1,5 @@
-//! `/livez` and `/readyz`, with named checks, in the form of the API server's own health endpoints.
+//! `/livez` and `/readyz`, with named checks, in the form of the API server's own health endpoints: listed with `?verbose`
+//! or on failure.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -45,6 +46,7 @@ fn report(endpoint: &str, checks: &[Check], verbose: bool) -> (StatusCode, Strin
     let mut lines = String::new();
     let mut failed = false;
     for Check { name, holds } in checks {
+        // Writing to a string cannot fail.
         let _ = match holds() {
             Ok(()) => writeln!(lines, "[+]{name} ok"),
             Err(reason) => {
@@ -56,28 +58,57 @@ fn report(endpoint: &str, checks: &[Check], verbose: bool) -> (StatusCode, Strin
     match (failed, verbose) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, format!("{lines}{endpoint} check failed\n")),
         (false, true) => (StatusCode::OK, format!("{lines}{endpoint} check passed\n")),
-        (false, false) => (StatusCode::OK, "ok\n".into()),
+        (false, false) => (StatusCode::OK, "ok".into()),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
+    use axum::http::Request;
+    use http_body_util::BodyExt;
+    use tower::ServiceExt;
+
     use super::*;
 
-    fn checks() -> Vec<Check> {
-        vec![Check::new("certificate", || Ok(())), Check::new("api", || Err("no answer for 5 s".into()))]
+    fn good() -> Check {
+        Check::new("certificate", || Ok(()))
     }
 
-    #[test]
-    fn a_failed_check_is_named_with_its_reason() {
-        let (code, text) = report("readyz", &checks(), false);
-        assert_eq!(code, StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(text, "[+]certificate ok\n[-]api failed: no answer for 5 s\nreadyz check failed\n");
+    fn bad() -> Check {
+        Check::new("api", || Err("no answer for 5 s".into()))
     }
 
-    #[test]
-    fn all_checks_are_listed_on_demand() {
-        assert_eq!(report("readyz", &checks()[..1], true).1, "[+]certificate ok\nreadyz check passed\n");
-        assert_eq!(report("livez", &[], false), (StatusCode::OK, "ok\n".into()));
+    async fn probe(path: &str, ready: Vec<Check>) -> (u16, String) {
+        let request = Request::get(path).body(Body::empty()).unwrap();
+        let response = router(ready).oneshot(request).await.unwrap();
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    }
+
+    #[tokio::test]
+    async fn a_failure_lists_every_check_with_its_reason() {
+        let text = "[+]certificate ok\n[-]api failed: no answer for 5 s\nreadyz check failed\n";
+        assert_eq!(probe("/readyz", vec![good(), bad()]).await, (503, text.to_owned()));
+    }
+
+    #[tokio::test]
+    async fn success_is_one_word_unless_the_query_asks_for_more() {
+        let all = "[+]certificate ok\nreadyz check passed\n";
+        for (query, text) in [("", "ok"), ("?verbose", all), ("?a=b&verbose=true", all), ("?verbosely", "ok")]
+        {
+            assert_eq!(
+                probe(&format!("/readyz{query}"), vec![good()]).await,
+                (200, text.to_owned()),
+                "{query}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_process_that_is_not_ready_is_alive() {
+        assert_eq!(probe("/livez", vec![bad()]).await, (200, "ok".to_owned()));
+        assert_eq!(probe("/livez?verbose", vec![bad()]).await.1, "livez check passed\n");
     }
 }

@@ -4,5 +4,6 @@
 //! vocabulary of the tests: a namespace of its own for each, the shipped binaries in it, and words to say what must hold.
 
 pub mod bed;
+pub mod bench;
 pub mod cluster;
 pub mod image;

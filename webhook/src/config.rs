@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Parser, ValueEnum};
-use jiff::SignedDuration;
+use clap::Parser;
+use webservice_ops::args::{count, duration, positive_duration};
+use webservice_ops::logging::LogArgs;
+use webservice_ops::server::MAX_CONNECTIONS;
 
 /// Defaults and validates WebService objects for the Kubernetes API server.
 ///
@@ -31,11 +33,11 @@ pub struct Config {
     pub cert_dir: PathBuf,
 
     /// How often the certificate is read again
-    #[arg(long, env = "WEBHOOK_CERT_INTERVAL", value_name = "DURATION", default_value = "1s", value_parser = positive)]
+    #[arg(long, env = "WEBHOOK_CERT_INTERVAL", value_name = "DURATION", default_value = "1s", value_parser = positive_duration)]
     pub cert_interval: Duration,
 
     /// Most connections at a time, on each address; more wait to be accepted
-    #[arg(long, env = "WEBHOOK_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = 2048, value_parser = count)]
+    #[arg(long, env = "WEBHOOK_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = MAX_CONNECTIONS, value_parser = count)]
     pub max_connections: usize,
 
     /// Most reviews at a time; more are asked to come back in a second (429)
@@ -50,43 +52,9 @@ pub struct Config {
     #[arg(long, env = "WEBHOOK_SHUTDOWN_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub shutdown_grace: Duration,
 
-    /// Format of the log on standard output
-    #[arg(long, env = "WEBHOOK_LOG_FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    pub log_format: LogFormat,
-
-    /// What is logged: error, warn, info, debug, trace, or TARGET=LEVEL,LEVEL
-    #[arg(long, env = "RUST_LOG", value_name = "FILTER", default_value = "info")]
-    pub log_level: String,
-}
-
-/// How log lines are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One object per line, for collectors.
-    Json,
-}
-
-/// A length of time as people write it: `5s`, `500ms`, `1m 30s`, `0s`.
-fn duration(text: &str) -> Result<Duration, String> {
-    let remedy = "write a length of time such as 5s, 500ms or 1m30s";
-    let signed: SignedDuration = text.parse().map_err(|_| remedy.to_owned())?;
-    Duration::try_from(signed).map_err(|_| remedy.to_owned())
-}
-
-fn positive(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("write a length of time above zero, such as 1s".to_owned()),
-        positive => Ok(positive),
-    }
-}
-
-fn count(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 1..=1_000_000) => Ok(count),
-        _ => Err("write a whole number from 1 to 1000000".to_owned()),
-    }
+    /// The log
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 #[cfg(test)]
@@ -103,13 +71,6 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Config::command().debug_assert();
-    }
-
-    #[test]
-    fn lengths_of_time_are_written_as_people_write_them() {
-        let config = parse(&["--shutdown-lame-duck", "1m30s", "--shutdown-grace", "0s"]).unwrap();
-        assert_eq!(config.shutdown_lame_duck, Duration::from_secs(90));
-        assert_eq!(config.shutdown_grace, Duration::ZERO);
     }
 
     #[test]

@@ -2,35 +2,31 @@
 //!
 //! A review comes in over HTTPS, is decoded into a few borrowed fields ([`review`]), decided upon by pure functions
 //! ([`decide`], which asks `webservice-api`), and the answer is written ([`answer`]). Around it: a server that nobody can
-//! hold up, a certificate that may change at any time, probes and metrics, and a stop that loses no request.
+//! hold up (of `webservice-ops`, as are log, probes and the metrics endpoint), a certificate that may change at any time,
+//! and a stop that loses no request.
 //!
 //! ```text
-//! listen ─► server ─► connection ─► routes ─► handlers ─► review ─► decide ─► answer
-//!             │           │                      │
-//!           certs      activity           body, refusal, metrics
+//! ops::server ─► routes ─► handlers ─► review ─► decide ─► answer
+//!      │                      │
+//! tls ─► certs         body, refusal, metrics
 //! ```
 
-mod activity;
 pub mod answer;
 mod body;
 pub mod config;
-mod connection;
 pub mod decide;
 mod handlers;
-mod listen;
-pub mod logging;
 mod metrics;
-mod probes;
+mod readiness;
 mod refusal;
 pub mod review;
 mod routes;
-mod server;
 mod stop;
+mod tls;
 mod warnings;
 mod webhook;
 
-pub use config::{Config, LogFormat};
-pub use listen::BindError;
+pub use config::Config;
 pub use webhook::{Addresses, StartError, Webhook};
 
 use tokio_util::sync::CancellationToken;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use axum::http::StatusCode;
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet};
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
@@ -14,13 +14,13 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use webservice_api::rules::Violation;
 use webservice_certs::{ServedCertificate, Status};
+use webservice_ops::metrics::{register, write};
 
 use crate::decide::Decision;
 
 /// All metrics of the process.
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    registry: Registry,
     latency: Family<WebhookLabels, Histogram, fn() -> Histogram>,
     in_flight: Family<WebhookLabels, Gauge>,
     requests: Family<RequestLabels, Counter>,
@@ -47,46 +47,41 @@ struct DecisionLabels {
 }
 
 impl Metrics {
-    pub(crate) fn new(certificate: ServedCertificate) -> Self {
-        let mut metrics = Self {
-            registry: Registry::default(),
-            latency: Family::new_with_constructor(latency_histogram),
-            in_flight: Family::default(),
-            requests: Family::default(),
-            decisions: Family::default(),
-            handshake_errors: Counter::default(),
-        };
-        metrics.register();
-        metrics.registry.register_collector(Box::new(CertificateCollector(certificate)));
-        metrics
-    }
-
-    fn register(&mut self) {
-        self.registry.register(
-            "controller_runtime_webhook_latency_seconds",
-            "Histogram of the latency of processing admission requests",
-            self.latency.clone(),
-        );
-        self.registry.register(
-            "controller_runtime_webhook_requests_in_flight",
-            "Current number of admission requests being served",
-            self.in_flight.clone(),
-        );
-        self.registry.register(
-            "controller_runtime_webhook_requests",
-            "Total number of admission requests by HTTP status code",
-            self.requests.clone(),
-        );
-        self.registry.register(
-            "webservice_admission_decisions",
-            "Admission decisions: allowed, or denied, warned and defaulted once per rule or field",
-            self.decisions.clone(),
-        );
-        self.registry.register(
-            "webservice_webhook_tls_handshake_errors",
-            "Connections that did not complete a TLS handshake",
-            self.handshake_errors.clone(),
-        );
+    /// All metrics, registered with `registry`.
+    pub(crate) fn register(registry: &mut Registry, certificate: ServedCertificate) -> Self {
+        registry.register_collector(Box::new(CertificateCollector(certificate)));
+        Self {
+            latency: register(
+                registry,
+                "controller_runtime_webhook_latency_seconds",
+                "Histogram of the latency of processing admission requests",
+                Family::new_with_constructor(latency_histogram),
+            ),
+            in_flight: register(
+                registry,
+                "controller_runtime_webhook_requests_in_flight",
+                "Current number of admission requests being served",
+                Family::default(),
+            ),
+            requests: register(
+                registry,
+                "controller_runtime_webhook_requests",
+                "Total number of admission requests by HTTP status code",
+                Family::default(),
+            ),
+            decisions: register(
+                registry,
+                "webservice_admission_decisions",
+                "Admission decisions: allowed, or denied, warned and defaulted once per rule or field",
+                Family::default(),
+            ),
+            handshake_errors: register(
+                registry,
+                "webservice_webhook_tls_handshake_errors",
+                "Connections that did not complete a TLS handshake",
+                Counter::default(),
+            ),
+        }
     }
 
     /// The metrics of one webhook, looked up once; `webhook` is its path.
@@ -103,13 +98,6 @@ impl Metrics {
 
     pub(crate) fn handshake_errors(&self) -> Counter {
         self.handshake_errors.clone()
-    }
-
-    /// Everything in the Prometheus text format, version 0.0.4.
-    pub(crate) fn encode(&self) -> Result<String, fmt::Error> {
-        let mut text = String::new();
-        prometheus_client::encoding::prometheus_text::encode(&mut text, &self.registry)?;
-        Ok(text)
     }
 }
 
@@ -187,25 +175,14 @@ struct CertificateCollector(ServedCertificate);
 impl Collector for CertificateCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let counts = self.0.counts();
-        for (name, help, value) in [
-            ("certwatcher_read_certificate", "Total number of certificate reads.", counts.total),
-            (
-                "certwatcher_read_certificate_errors",
-                "Total number of certificate read errors.",
-                counts.errors,
-            ),
-        ] {
-            let counter = ConstCounter::new(value);
-            counter.encode(encoder.encode_descriptor(name, help, None, counter.metric_type())?)?;
-        }
+        let (name, help) = ("certwatcher_read_certificate", "Total number of certificate reads");
+        write(&mut encoder, name, help, &ConstCounter::new(counts.total))?;
+        let (name, help) = ("certwatcher_read_certificate_errors", "Total number of certificate read errors");
+        write(&mut encoder, name, help, &ConstCounter::new(counts.errors))?;
         if let Status::Serving { not_after } | Status::Expired { not_after } = self.0.status() {
-            let gauge = ConstGauge::new(not_after.as_second());
-            gauge.encode(encoder.encode_descriptor(
-                "webservice_certificate_expiry_timestamp_seconds",
-                "Unix time at which the presented certificate expires.",
-                None,
-                gauge.metric_type(),
-            )?)?;
+            let name = "webservice_certificate_expiry_timestamp_seconds";
+            let help = "Unix time at which the presented certificate expires";
+            write(&mut encoder, name, help, &ConstGauge::new(not_after.as_second()))?;
         }
         Ok(())
     }
@@ -216,11 +193,14 @@ mod tests {
     use json_patch::Patch;
     use webservice_api::rules::Cause;
     use webservice_certs::Reloader;
+    use webservice_ops::metrics::exposition;
 
     use super::*;
 
-    fn metrics() -> Metrics {
-        Metrics::new(Reloader::new("/does/not/exist").served())
+    fn registered() -> (Registry, Metrics) {
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry, Reloader::new("/does/not/exist").served());
+        (registry, metrics)
     }
 
     fn violation(rule: &'static str) -> Violation {
@@ -229,14 +209,14 @@ mod tests {
 
     #[test]
     fn a_request_is_in_flight_until_it_is_answered() {
-        let metrics = metrics();
+        let (registry, metrics) = registered();
         let webhook = metrics.webhook("/mutate");
         let running = webhook.start();
         let gauge = r#"controller_runtime_webhook_requests_in_flight{webhook="/mutate"}"#;
-        assert!(metrics.encode().unwrap().contains(&format!("{gauge} 1\n")));
+        assert!(exposition(&registry).unwrap().contains(&format!("{gauge} 1\n")));
         drop(running);
         webhook.finished(StatusCode::OK);
-        let text = metrics.encode().unwrap();
+        let text = exposition(&registry).unwrap();
         assert!(text.contains(&format!("{gauge} 0\n")), "{text}");
         assert!(
             text.contains(r#"controller_runtime_webhook_latency_seconds_count{webhook="/mutate"} 1"#),
@@ -250,7 +230,7 @@ mod tests {
 
     #[test]
     fn decisions_are_counted_by_rule_and_outcome() {
-        let metrics = metrics();
+        let (registry, metrics) = registered();
         let webhook = metrics.webhook("/validate");
         webhook.decided(&Decision::Deny {
             violations: vec![violation("a"), violation("b")],
@@ -262,7 +242,7 @@ mod tests {
             warnings: Vec::new(),
         });
         webhook.decided(&Decision::Unreadable { reason: String::new() });
-        let text = metrics.encode().unwrap();
+        let text = exposition(&registry).unwrap();
         for (outcome, rule) in [
             ("denied", "a"),
             ("denied", "b"),
@@ -280,7 +260,7 @@ mod tests {
 
     #[test]
     fn reads_of_the_certificate_are_counted_before_there_is_one() {
-        let text = metrics().encode().unwrap();
+        let text = exposition(&registered().0).unwrap();
         assert!(text.contains("certwatcher_read_certificate_total 0\n"), "{text}");
         assert!(text.contains("certwatcher_read_certificate_errors_total 0\n"), "{text}");
         assert!(!text.contains("expiry"), "{text}");

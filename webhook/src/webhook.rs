@@ -1,25 +1,20 @@
 //! The whole process: bound, serving, stopped.
 
-use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use jiff::Timestamp;
-use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use webservice_certs::Reloader;
+use webservice_ops::listen::{BindError, bind};
+use webservice_ops::server::{Server, Transport};
+use webservice_ops::{metrics, probes};
 
-use crate::activity::Limits;
 use crate::config::Config;
-use crate::listen::{BindError, bind};
 use crate::metrics::Metrics;
-use crate::probes::Readiness;
-use crate::routes;
-use crate::server::{Server, Transport, tls};
 use crate::stop::Stop;
+use crate::{readiness, routes, tls};
 
 /// Why the webhook did not start.
 #[derive(Debug, thiserror::Error)]
@@ -27,9 +22,6 @@ pub enum StartError {
     /// An address is taken or not ours.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The system does not say what was bound.
-    #[error("failed to read the address that was bound: {0}")]
-    Address(#[from] io::Error),
     /// The TLS library refuses the configuration.
     #[error("failed to set up TLS: {0}")]
     Tls(#[from] rustls::Error),
@@ -48,7 +40,6 @@ pub struct Addresses {
 
 /// A webhook that holds its ports and serves nothing yet.
 pub struct Webhook {
-    addresses: Addresses,
     https: Server,
     probes: Server,
     metrics: Server,
@@ -67,34 +58,23 @@ impl Webhook {
         reloader.pass(Timestamp::now()).await;
         let certificate = reloader.served();
         let stop = Stop::default();
-        let readiness = Readiness { certificate: certificate.clone(), stopping: stop.stopping.clone() };
-        let metrics = Arc::new(Metrics::new(certificate.clone()));
+        let mut registry = metrics::registry();
+        let counted = Metrics::register(&mut registry, certificate.clone());
+        let checks = readiness::checks(certificate.clone(), stop.stopping.clone());
 
-        let server = |listener: TcpListener, transport: Transport, router: Router| Server {
-            listener,
-            transport,
-            router,
-            max_connections: config.max_connections,
-            limits: Limits::default(),
-            draining: stop.draining.clone(),
-            connections: TaskTracker::new(),
+        let server = |purpose, address, router| {
+            Ok::<_, BindError>(Server::plain(bind(purpose, address)?, router, config.max_connections))
         };
-        let tls = Transport::Tls { acceptor: tls(certificate)?, errors: metrics.handshake_errors() };
-        let admission = routes::admission(&metrics, config.max_in_flight);
-        let https = server(bind("admission reviews", config.https_address)?, tls, admission);
-        let probes =
-            server(bind("probes", config.probe_address)?, Transport::Plain, routes::probes(readiness));
-        let metrics =
-            server(bind("metrics", config.metrics_address)?, Transport::Plain, routes::metrics(metrics));
+        let admission = routes::admission(&counted, config.max_in_flight);
+        let errors = counted.handshake_errors();
         Ok(Self {
-            addresses: Addresses {
-                https: https.listener.local_addr()?,
-                probes: probes.listener.local_addr()?,
-                metrics: metrics.listener.local_addr()?,
+            https: Server {
+                transport: Transport::Tls { acceptor: tls::acceptor(certificate)?, errors },
+                draining: stop.draining.clone(),
+                ..server("admission reviews", config.https_address, admission)?
             },
-            https,
-            probes,
-            metrics,
+            probes: server("probes", config.probe_address, probes::router(checks))?,
+            metrics: server("metrics", config.metrics_address, metrics::router(registry))?,
             reloader,
             reload_interval: config.cert_interval,
             stop,
@@ -106,22 +86,26 @@ impl Webhook {
     /// Where it listens.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
-        self.addresses
+        Addresses {
+            https: self.https.listener.address(),
+            probes: self.probes.listener.address(),
+            metrics: self.metrics.listener.address(),
+        }
     }
 
     /// Serves until `shutdown` is cancelled, then stops gracefully: at most the lame-duck time, the grace time and
     /// a second later it is gone.
     pub async fn serve(self, shutdown: CancellationToken) {
-        let Self { addresses, https, probes, metrics, reloader, reload_interval, stop, lame_duck, grace } =
-            self;
+        let addresses = self.addresses();
+        let Self { https, probes, metrics, reloader, reload_interval, stop, lame_duck, grace } = self;
         let Stop { refusing, closing, .. } = &stop;
         let connections = https.connections.clone();
         let tasks = TaskTracker::new();
         tasks.spawn(closing.clone().run_until_cancelled_owned(reloader.run(reload_interval)));
         tasks.spawn(https.run(refusing.clone(), closing.clone()));
         // Probes and metrics are served to the end: how the stop goes is of interest.
-        tasks.spawn(probes.run(closing.clone(), closing.clone()));
-        tasks.spawn(metrics.run(closing.clone(), closing.clone()));
+        tasks.spawn(probes.run_until(closing.clone()));
+        tasks.spawn(metrics.run_until(closing.clone()));
         let Addresses { https, probes, metrics } = addresses;
         tracing::info!(%https, %probes, %metrics, "listening");
 

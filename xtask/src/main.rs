@@ -1,5 +1,6 @@
 //! What people and CI both call: `cargo xtask COMMAND`.
 
+mod bench;
 mod cluster;
 mod controller;
 mod generate;
@@ -30,6 +31,7 @@ enum Command {
     Down(up::DownArgs),
     Test(test::Args),
     Prove(prove::Args),
+    Bench(bench::Args),
     Controller(controller::Args),
     Cluster(cluster::Args),
     Gen(generate::Args),
@@ -42,6 +44,7 @@ async fn main() -> ExitCode {
         Command::Up(args) => up::up(args).await,
         Command::Down(args) => up::down(args).await,
         Command::Prove(args) => prove::run(args).await,
+        Command::Bench(args) => bench::run(args).await,
         Command::Controller(args) => controller::run(args).await,
         Command::Cluster(args) => cluster::run(args).await,
         Command::Gen(args) => generate::run(&args),

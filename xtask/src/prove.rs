@@ -32,7 +32,7 @@ impl Suite {
 pub(crate) async fn run(args: Args) -> Result<()> {
     let mut report = Report::default();
     let result = or_interrupt(async {
-        report.cargo("programs", &["build", "--workspace", "--bins", "--locked"]).await?;
+        report.cargo("build", &["build", "--workspace", "--all-targets", "--locked"]).await?;
         on_a_cluster(Some(args.suite.filter()), &[("WEBSERVICE_PROVE", "1")], &mut report).await
     })
     .await;

@@ -31,32 +31,30 @@ pub(crate) async fn run(args: Args) -> Result<()> {
 async fn all(args: &Args, report: &mut Report) -> Result<()> {
     if args.filter.is_none() {
         report.cargo("format", &["fmt", "--all", "--check"]).await?;
+        report.time("generated files", async { generate::check() }).await?;
         report
             .cargo("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
             .await?;
-        report.time("generated files", async { generate::check() }).await?;
-        report
-            .cargo("unit tests", &["test", "--workspace", "--locked", "--exclude", "webservice-tests"])
-            .await?;
-        report
-            .cargo("unit tests of the test bed", &["test", "--locked", "-p", "webservice-tests", "--lib"])
-            .await?;
+    }
+    // Everything is built and tested as one workspace: another selection of packages has other features, and so is built anew.
+    report.cargo("build", &["build", "--workspace", "--all-targets", "--locked"]).await?;
+    if args.filter.is_none() {
+        let mut tests = vec!["--lib", "--bins"];
+        tests.extend(WITHOUT_CLUSTER.iter().flat_map(|test| ["--test", test]));
+        report.tests("unit tests", &tests).await?;
     }
     if !args.fast {
-        report.cargo("programs", &["build", "--workspace", "--bins", "--locked"]).await?;
         on_a_cluster(args.filter.as_deref(), &[], report).await?;
         if args.filter.is_none() {
-            report
-                .cargo(
-                    "clusters side by side",
-                    &["test", "--locked", "-p", "webservice-tests", "--test", "cluster"],
-                )
-                .await?;
-            report.cargo("node", &["test", "--locked", "-p", "webservice-tests", "--test", "node"]).await?;
+            report.tests("clusters side by side", &["--test", "cluster"]).await?;
+            report.tests("node", &["--test", "node"]).await?;
         }
     }
     Ok(())
 }
+
+/// Tests that run our programs, and need no cluster for it.
+const WITHOUT_CLUSTER: [&str; 3] = ["plugin", "reload", "webhook"];
 
 /// The suite or a part of it, on a cluster that is there for it alone.
 pub(crate) async fn on_a_cluster(
@@ -69,11 +67,10 @@ pub(crate) async fn on_a_cluster(
     let (options, progress) = (Options::default(), Terminal::new());
     let started = Cluster::up(&name, Tier::ControlPlane, &options, &progress);
     report.time("cluster", started).await?;
-    let mut suite = vec!["test", "--locked", "-p", "webservice-tests", "--test", "suite"];
-    suite.extend(filter);
-    let mut command = cargo(&suite);
-    command.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
-    report.command("cluster suite", &mut command).await
+    let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite"]);
+    suite.args(filter);
+    suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
+    report.command("cluster suite", &mut suite).await
 }
 
 /// Takes the cluster down, however the suite ends.
@@ -102,6 +99,11 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) async fn cargo(&mut self, step: &'static str, args: &[&str]) -> Result<()> {
         self.command(step, &mut cargo(args)).await
+    }
+
+    /// Runs tests of the whole workspace.
+    async fn tests(&mut self, step: &'static str, which: &[&str]) -> Result<()> {
+        self.command(step, cargo(&["test", "--workspace", "--locked"]).args(which)).await
     }
 
     async fn command(&mut self, step: &'static str, command: &mut Command) -> Result<()> {

@@ -29,7 +29,6 @@
 //! - [`pace`]: no server is asked over and over for a watch that it ends at once.
 //! - [`own_writes`]: no pass decides on a state older than what the key itself has written.
 //! - [`lease`]: one leader at a time, and none that acts after its time.
-//! - [`shutdown`]: the first signal ends gracefully, the second at once.
 //!
 //! `kube::runtime::Controller` does most of this too. It is not used because in it pending keys leave in hash
 //! order, there is no back-off per key and no reset on success, one panic ends the stream, and the cache holds
@@ -41,7 +40,6 @@ pub mod lease;
 pub mod own_writes;
 pub mod pace;
 pub mod queue;
-pub mod shutdown;
 pub mod store;
 pub mod workers;
 

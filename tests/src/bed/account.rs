@@ -54,7 +54,8 @@ impl Account {
 pub(super) async fn grant(client: &Client, namespace: &str, rules: Vec<PolicyRule>) {
     apply(client, namespace, &Role { metadata: named(), rules: Some(rules.clone()) }).await;
     apply(client, namespace, &binding(namespace)).await;
-    let wanted: BTreeSet<Right> = rules.iter().filter(|rule| rule.resource_names.is_none()).flat_map(rights).collect();
+    let wanted: BTreeSet<Right> =
+        rules.iter().filter(|rule| rule.resource_names.is_none()).flat_map(rights).collect();
     eventually("the rights are known", async || {
         for right in rbac::controller().iter().flat_map(rights) {
             let is_granted = is_granted(client, namespace, &right).await;

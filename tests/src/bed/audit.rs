@@ -175,6 +175,8 @@ struct Line {
 
 #[derive(Deserialize)]
 struct User {
+    /// Missing where nobody knows who it was.
+    #[serde(default)]
     username: String,
 }
 

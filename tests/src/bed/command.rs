@@ -4,6 +4,7 @@ use std::future::{Future, IntoFuture};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::Stdio;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
@@ -28,13 +29,14 @@ pub fn binary(name: &str) -> PathBuf {
 pub struct Tool {
     command: Command,
     input: String,
+    deadline: Duration,
 }
 
 impl Tool {
     /// The command. It is killed where it does not end in time.
     #[must_use]
     pub fn new(command: impl Into<Command>) -> Self {
-        Self { command: command.into(), input: String::new() }
+        Self { command: command.into(), input: String::new(), deadline: DEADLINE }
     }
 
     /// One of our binaries, such as `kubectl-webservice`.
@@ -59,8 +61,15 @@ impl Tool {
 
     /// Gives it this on standard input.
     #[must_use]
-    pub fn input(mut self, text: impl ToString) -> Self {
-        self.input = text.to_string();
+    pub fn input(mut self, text: &str) -> Self {
+        text.clone_into(&mut self.input);
+        self
+    }
+
+    /// Lets it take longer, or less long, than [`DEADLINE`].
+    #[must_use]
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
         self
     }
 
@@ -75,7 +84,7 @@ impl Tool {
                 _ = stdin.write_all(self.input.as_bytes()).await;
             }
         };
-        let run = timeout(DEADLINE, async { tokio::join!(feed, child.wait_with_output()).1 });
+        let run = timeout(self.deadline, async { tokio::join!(feed, child.wait_with_output()).1 });
         let output = run.await.must(&format!("see the end of {what}")).must(&format!("run {what}"));
         Output {
             command: what,
@@ -107,16 +116,19 @@ pub struct Output {
     pub code: Option<i32>,
 }
 
+#[expect(
+    clippy::must_use_candidate,
+    clippy::return_self_not_must_use,
+    reason = "how a command ended may be all that a test wants to know"
+)]
 impl Output {
     /// The output of a command that must have ended with this exit code.
-    #[must_use]
     pub fn exits(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "exit code of {self}");
         self
     }
 
     /// The output of a command that must have succeeded.
-    #[must_use]
     pub fn succeeds(self) -> Self {
         self.exits(0)
     }
@@ -131,7 +143,8 @@ impl Output {
     #[must_use]
     pub fn complaint(&self) -> &str {
         let line = self.stderr.trim_end();
-        let is_crash = ["panicked at", "stack backtrace", "RUST_BACKTRACE"].iter().any(|word| line.contains(word));
+        let is_crash =
+            ["panicked at", "stack backtrace", "RUST_BACKTRACE"].iter().any(|word| line.contains(word));
         assert!(!line.is_empty() && line.lines().count() == 1 && !is_crash, "not one sentence: {self}");
         line
     }

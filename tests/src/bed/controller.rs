@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use super::builders::webservice;
 use super::eventually::eventually;
 use super::http;
@@ -104,20 +106,26 @@ impl Controller {
         Metrics::parse(&text)
     }
 
-    /// Waits until it has nothing more to do that any event up to now has asked for.
+    /// Waits until it has done and told all that any event up to now has asked for.
     ///
-    /// A fence is sent through it: a WebService that is made now, reported on, and whose child is put back after a change.
-    /// By then it has seen all that happened before, in the WebServices and in the ConfigMaps. Then its workers rest.
+    /// A fence is sent through it: a WebService that is made now, whose child is put back after a change, and of which an
+    /// event tells. By then it has seen all that happened before, in the WebServices and in the ConfigMaps, and all earlier
+    /// events are sent. Then its workers rest.
     pub async fn settle(&self, namespace: &TestNamespace) {
         let fence = format!("{FENCE}{}", namespace.next());
         let child = format!("{fence}-desired");
         namespace.webservices().create(webservice(&fence)).await;
         namespace.await_ready(&fence).await;
-        let changed = namespace.config_maps().merge(&child, serde_json::json!({"data": {"tier": "changed"}})).await;
-        let is_put_back = |object: &serde_json::Value| {
-            object["data"]["tier"] == "dev" && version(object) != version(&changed)
-        };
+        let changed = namespace.config_maps().merge(&child, json!({"data": {"tier": "changed"}})).await;
+        let is_put_back =
+            |object: &Value| object["data"]["tier"] == "dev" && version(object) != version(&changed);
         namespace.config_maps().await_that(&child, "is put back", is_put_back).await;
+        eventually("the controller has told of the fence", async || {
+            let events = namespace.events().list().await;
+            let is_told = events.iter().any(|event| event["regarding"]["name"] == *fence);
+            if is_told { Ok(()) } else { Err(format!("{} events of others", events.len())) }
+        })
+        .await;
         eventually("the controller rests", async || {
             let metrics = self.metrics().await;
             let waiting = metrics.count("workqueue_depth", &[]);

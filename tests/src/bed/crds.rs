@@ -16,8 +16,8 @@ pub fn shipped() -> CustomResourceDefinition {
 /// for the webhook alone to say.
 #[must_use]
 pub fn without_rules() -> CustomResourceDefinition {
-    variant(|schema| {
-        const RULES: [&str; 9] = [
+    variant(|version| {
+        const RULES: [&str; 11] = [
             "default",
             "required",
             "x-kubernetes-validations",
@@ -27,46 +27,61 @@ pub fn without_rules() -> CustomResourceDefinition {
             "maxLength",
             "maxItems",
             "pattern",
+            "x-kubernetes-list-type",
+            "x-kubernetes-list-map-keys",
         ];
+        let schema = &mut version["schema"]["openAPIV3Schema"];
         strip(&mut schema["properties"]["spec"], &RULES);
         strip_here(schema, &RULES);
+        strip_scale(version);
     })
 }
 
 /// Anything may stand in `spec`, or nothing: what an older or a broken CRD may have let in.
 #[must_use]
 pub fn anything_goes() -> CustomResourceDefinition {
-    variant(|schema| {
+    variant(|version| {
+        let schema = &mut version["schema"]["openAPIV3Schema"];
         schema["properties"]["spec"] = json!({"x-kubernetes-preserve-unknown-fields": true});
         strip_here(schema, &["required", "x-kubernetes-validations"]);
+        strip_scale(version);
     })
 }
 
 /// The shipped one with one more field in `spec`, such as a later version may have.
 #[must_use]
 pub fn with_a_later_field(name: &str) -> CustomResourceDefinition {
-    variant(|schema| schema["properties"]["spec"]["properties"][name] = json!({"type": "string"}))
+    variant(|version| {
+        let spec = &mut version["schema"]["openAPIV3Schema"]["properties"]["spec"];
+        spec["properties"][name] = json!({"type": "string"});
+    })
 }
 
 fn variant(change: impl FnOnce(&mut Value)) -> CustomResourceDefinition {
     let mut crd = to_value(shipped()).must("write the CRD as JSON");
-    change(&mut crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]);
+    let version = &mut crd["spec"]["versions"][0];
+    change(version);
     // They need typed fields to select on.
-    if let Some(version) = crd["spec"]["versions"][0].as_object_mut() {
-        version.remove("selectableFields");
-    }
+    strip_here(version, &["selectableFields"]);
     from_value(crd).must("read the CRD from JSON")
 }
 
 /// Removes keywords from a schema and all schemas in it.
 fn strip(schema: &mut Value, keywords: &[&str]) {
     strip_here(schema, keywords);
-    for property in schema["properties"].as_object_mut().into_iter().flat_map(|properties| properties.values_mut()) {
+    for property in
+        schema["properties"].as_object_mut().into_iter().flat_map(|properties| properties.values_mut())
+    {
         strip(property, keywords);
     }
     if schema["items"].is_object() {
         strip(&mut schema["items"], keywords);
     }
+}
+
+/// The scale subresource brings a rule of its own: replicas are a number, and not negative.
+fn strip_scale(version: &mut Value) {
+    strip_here(&mut version["subresources"], &["scale"]);
 }
 
 fn strip_here(schema: &mut Value, keywords: &[&str]) {

@@ -64,7 +64,8 @@ async fn section<K: Resource<DynamicType = ()>>(
 
 fn logs(directory: &Path) -> String {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_log = |path: &Path| path.extension().is_some_and(|extension| extension == "log" || extension == "err");
+    let is_log =
+        |path: &Path| path.extension().is_some_and(|extension| extension == "log" || extension == "err");
     let mut paths: Vec<_> = entries.filter(|path| is_log(path)).collect();
     paths.sort();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Metrics in the Prometheus and OpenMetrics text formats, as far as tests read them.
+//! Metrics in the text formats of Prometheus and `OpenMetrics`, as far as tests read them.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,11 @@ impl Metrics {
     /// The sum of the samples of this name that carry these labels, among others; they count things. Zero where there are
     /// none.
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "nothing is counted up to 2^53")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "nothing is counted up to 2^53"
+    )]
     pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         let carries = |sample: &Sample| {
             labels.iter().all(|(label, value)| sample.labels.get(*label).is_some_and(|found| found == value))

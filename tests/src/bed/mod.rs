@@ -19,7 +19,11 @@
 //! The cluster is the running one that `WEBSERVICE_TEST_CLUSTER` names, `test` by default. `KEEP=1` keeps the namespaces
 //! and logs for a look at them.
 
-#![allow(clippy::panic, reason = "a test bed fails as tests do, by a panic that says what was expected")]
+#![expect(
+    clippy::missing_panics_doc,
+    clippy::panic,
+    reason = "a test bed fails as tests do, by a panic that says what was expected"
+)]
 
 mod account;
 mod audit;

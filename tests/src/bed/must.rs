@@ -11,6 +11,15 @@ pub(super) trait Must<T> {
 impl<T, E: Into<Error>> Must<T> for Result<T, E> {
     #[track_caller]
     fn must(self, what: &str) -> T {
-        self.unwrap_or_else(|error| panic!("failed to {what}: {:#}", error.into()))
+        self.unwrap_or_else(|error| panic!("failed to {what}: {}", chain(&error.into())))
     }
+}
+
+/// The error and its causes, without those that repeat what was said before them.
+fn chain(error: &Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text {
+        empty if empty.is_empty() => cause,
+        said if said.contains(&cause) => said,
+        text => format!("{text}: {cause}"),
+    })
 }

@@ -141,7 +141,8 @@ impl TestNamespace {
 
     /// Waits until the Ready condition of a WebService gives this reason, of its spec as it is now.
     pub async fn await_reason(&self, name: &str, reason: &str) -> Value {
-        let has_reason = |object: &Value| condition(object, "Ready")["reason"] == reason && is_observed(object);
+        let has_reason =
+            |object: &Value| condition(object, "Ready")["reason"] == reason && is_observed(object);
         self.webservices().await_that(name, &format!("has reason {reason}"), has_reason).await
     }
 
@@ -156,7 +157,6 @@ impl TestNamespace {
     }
 
     /// A controller that is yet to be started.
-    #[must_use]
     pub fn controller(&self) -> ControllerSetup<'_> {
         ControllerSetup::new(self)
     }
@@ -233,9 +233,10 @@ impl TestNamespace {
                 }
             }
         }
-        Api::<Namespace>::all(client).delete(&self.name, &DeleteParams::background()).await?;
-        fs::remove_dir_all(&self.directory)?;
-        Ok(())
+        match Api::<Namespace>::all(client).delete(&self.name, &DeleteParams::background()).await {
+            Err(kube::Error::Api(status)) if !status.is_not_found() && !status.is_conflict() => Err(status)?,
+            _ => Ok(fs::remove_dir_all(&self.directory)?),
+        }
     }
 }
 
@@ -255,7 +256,8 @@ impl Drop for TestNamespace {
 /// Destructors cannot await: the future runs to its end on a thread of its own.
 fn wait_for<T: Send>(future: impl Future<Output = T> + Send) -> T {
     thread::scope(|scope| {
-        let run = || Builder::new_current_thread().enable_all().build().must("make a runtime").block_on(future);
+        let run =
+            || Builder::new_current_thread().enable_all().build().must("make a runtime").block_on(future);
         scope.spawn(run).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

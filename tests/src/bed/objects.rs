@@ -68,7 +68,8 @@ impl Objects {
     /// Replaces an object by another of its name.
     pub async fn try_replace(&self, object: impl Into<Value>) -> Answer {
         let object = object.into();
-        self.send(self.requests().replace(name(&object), &PostParams::default(), object.to_string().into())).await
+        self.send(self.requests().replace(name(&object), &PostParams::default(), object.to_string().into()))
+            .await
     }
 
     /// The object of this name, which must exist.
@@ -150,7 +151,9 @@ impl Objects {
     pub async fn await_gone(&self, name: &str) {
         let what = format!("{} {name} is gone", self.resource.kind);
         eventually(&what, async || {
-            self.find(name).await.map_or(Ok(()), |object| Err(format!("{:#}", without_managed_fields(object))))
+            self.find(name)
+                .await
+                .map_or(Ok(()), |object| Err(format!("{:#}", without_managed_fields(object))))
         })
         .await;
     }

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::command::binary;
 use super::eventually::{DEADLINE, within};
 use super::must::Must;
+use super::webhook::Webhook;
 
 /// A running server. It is killed when the value goes, and by the kernel when the test does in any other way.
 pub struct Process {
@@ -42,6 +43,14 @@ impl Process {
             .spawn()
             .must("start setpriv (of the Debian package util-linux)");
         Self { name: name.to_owned(), child: Mutex::new(child), stdout, stderr }
+    }
+
+    /// Starts a webhook that serves nobody, with its certificate, its log and all in `directory`, and waits until it listens.
+    pub async fn webhook(directory: &Path) -> Self {
+        let arguments = Webhook::arguments(directory);
+        let process = Self::start("webhook", "webservice-webhook", arguments, directory);
+        process.listening().await;
+        process
     }
 
     /// Waits until it listens, and gives the line of the log that says where.
@@ -149,4 +158,3 @@ impl Drop for Process {
 pub(super) fn address(line: &Value, field: &str) -> SocketAddr {
     line[field].as_str().unwrap_or_default().parse().must(&format!("read the address {field} in {line}"))
 }
-

@@ -118,7 +118,11 @@ async fn install(client: &Client, crd: CustomResourceDefinition) {
         if !is_crd_established().matches_object(Some(&installed)) {
             return Err(format!("{:?}", to_value(installed.status)));
         }
-        webservices.list_metadata(&ListParams::default().limit(1)).await.map(drop).map_err(|error| error.to_string())
+        webservices
+            .list_metadata(&ListParams::default().limit(1))
+            .await
+            .map(drop)
+            .map_err(|error| error.to_string())
     })
     .await;
 }

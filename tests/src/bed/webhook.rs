@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
-};
+use k8s_openapi::api::admissionregistration::v1::WebhookClientConfig;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, Resource};
 use webservice_api::constants::{FINALIZER, MUTATE_PATH, VALIDATE_PATH};
 use webservice_api::registration;
@@ -51,16 +49,21 @@ impl Webhook {
         webhook
     }
 
-    async fn launch(namespace: &TestNamespace, directory: PathBuf, authority: Ca) -> Self {
-        let arguments = [
+    /// What it is started with, for a certificate in `directory`.
+    pub(super) fn arguments(directory: &Path) -> [String; 6] {
+        [
             format!("--cert-dir={}", directory.display()),
             "--https-address=127.0.0.1:0".into(),
             "--probe-address=127.0.0.1:0".into(),
             "--metrics-address=127.0.0.1:0".into(),
             "--log-format=json".into(),
             "--shutdown-lame-duck=0s".into(),
-        ];
+        ]
+    }
+
+    async fn launch(namespace: &TestNamespace, directory: PathBuf, authority: Ca) -> Self {
         let name = format!("webhook-{}", namespace.next());
+        let arguments = Self::arguments(&directory);
         let process = Process::start(&name, "webservice-webhook", arguments, namespace.directory());
         let line = process.listening().await;
         let [https, probes, metrics] = ["https", "probes", "metrics"].map(|field| address(&line, field));
@@ -84,18 +87,6 @@ impl Webhook {
         let (code, text) = http::get(self.metrics, "/metrics").await.must("scrape the webhook");
         assert_eq!(code, 200, "{text}");
         Metrics::parse(&text)
-    }
-
-    /// Takes the registration away and waits until the API server knows: from then on the webhook is not asked.
-    pub async fn unregister(&self, namespace: &TestNamespace) {
-        self.remove::<MutatingWebhookConfiguration>().await;
-        self.remove::<ValidatingWebhookConfiguration>().await;
-        eventually("the webhook is not called any more", async || {
-            let before = self.calls().await;
-            namespace.webservices().accepts(webservice("probe")).await;
-            if self.calls().await == before { Ok(()) } else { Err("it is still called") }
-        })
-        .await;
     }
 
     async fn register(&self, namespace: &TestNamespace) {
@@ -125,19 +116,15 @@ impl Webhook {
 
     async fn apply<K>(&self, configuration: &K)
     where
-        K: Resource<DynamicType = ()> + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
+        K: Resource<DynamicType = ()>
+            + Clone
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
     {
         let params = PatchParams::apply("webservice-tests").force();
         let api = Api::<K>::all(self.client.clone());
         api.patch(&self.namespace, &params, &Patch::Apply(configuration)).await.must("register the webhook");
-    }
-
-    async fn remove<K>(&self)
-    where
-        K: Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-    {
-        let api = Api::<K>::all(self.client.clone());
-        api.delete(&self.namespace, &DeleteParams::background()).await.must("unregister the webhook");
     }
 
     /// How often the API server has called each of the two paths.

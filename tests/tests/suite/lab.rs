@@ -52,7 +52,7 @@ async fn step_3_one_pass_makes_the_child() {
     let (ns, _webhook) = TestNamespace::with_webhook().await;
     let owner = ns.webservices().create(checkout()).await;
 
-    let _ = ns.plugin(["reconcile", "checkout"]).await.succeeds();
+    ns.plugin(["reconcile", "checkout"]).await.succeeds();
 
     let child = ns.config_maps().get("checkout-desired").await;
     assert_eq!(child["data"], json!({"image": "nginx:1.27", "replicas": "3", "tier": "dev"}));
@@ -64,13 +64,13 @@ async fn step_3_one_pass_makes_the_child() {
 async fn step_4_further_passes_leave_child_and_owner_as_they_are() {
     let (ns, _webhook) = TestNamespace::with_webhook().await;
     ns.webservices().create(checkout()).await;
-    let _ = ns.plugin(["reconcile", "checkout"]).await.succeeds();
+    ns.plugin(["reconcile", "checkout"]).await.succeeds();
     let before = versions(&ns).await;
 
     let plan = ns.plugin(["plan", "checkout", "-o", "json"]).await.succeeds().json();
     assert_eq!(plan["action"], "noop");
     for pass in 2..=10 {
-        let _ = ns.plugin(["reconcile", "checkout"]).await.succeeds();
+        ns.plugin(["reconcile", "checkout"]).await.succeeds();
         assert_eq!(versions(&ns).await, before, "after pass {pass}");
     }
 }
@@ -132,7 +132,11 @@ async fn step_6_a_dependency_that_becomes_ready_wakes_who_waits_long_before_the_
     ns.webservices().create(webservice("billing")).await;
     ns.await_ready("checkout").await;
 
-    assert!(asked.elapsed() < after / 4, "it took {:?}, almost the {after:?} of the requeue", asked.elapsed());
+    assert!(
+        asked.elapsed() < after / 4,
+        "it took {:?}, almost the {after:?} of the requeue",
+        asked.elapsed()
+    );
 }
 
 /// The controller's rights, but of all ConfigMaps it may change that of `other` only.
@@ -185,7 +189,8 @@ async fn step_6_a_real_failure_backs_off_exponentially_and_lets_others_pass() {
     ns.webservices().merge("other", json!({"spec": {"replicas": 7}})).await;
     ns.await_ready("other").await;
 
-    let gaps: Vec<f64> = attempts.windows(2).map(|pair| (pair[1] - pair[0]).total(Unit::Second).unwrap()).collect();
+    let gaps: Vec<f64> =
+        attempts.windows(2).map(|pair| (pair[1] - pair[0]).total(Unit::Second).unwrap()).collect();
     let (last, before) = gaps.split_last().unwrap();
     assert!(last * 3.0 > before.iter().sum(), "the gaps do not grow: {gaps:?}");
     let failing = ns.webservices().get("checkout").await;
@@ -223,7 +228,7 @@ async fn step_7_a_deletion_while_the_controller_is_away_is_finished_when_it_is_b
     ns.await_ready("ephemeral").await;
     controller.process().stop().await;
 
-    let _ = ns.kubectl(["delete", "webservice", "ephemeral", "--wait=false"]).await.succeeds();
+    ns.kubectl(["delete", "webservice", "ephemeral", "--wait=false"]).await.succeeds();
     let held = ns.webservices().get("ephemeral").await;
     assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held}");
     assert_eq!(held["metadata"]["finalizers"], json!([FINALIZER]));
@@ -240,7 +245,7 @@ async fn step_7_a_deletion_while_the_controller_is_away_is_finished_when_it_is_b
 async fn step_7_the_plugin_cleans_up_too_and_doing_it_again_is_no_error() {
     let (ns, _webhook) = TestNamespace::with_webhook().await;
     ns.webservices().create(webservice("ephemeral")).await;
-    let _ = ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
+    ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
     ns.webservices().delete("ephemeral").await;
 
     let cleaned = ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
@@ -248,14 +253,14 @@ async fn step_7_the_plugin_cleans_up_too_and_doing_it_again_is_no_error() {
     assert!(cleaned.stdout.contains("configmap/ephemeral-desired"), "{cleaned}");
     assert_eq!(ns.webservices().find("ephemeral").await, None);
     assert_eq!(ns.config_maps().find("ephemeral-desired").await, None);
-    let _ = ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
+    ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
 }
 
 #[tokio::test]
 async fn step_7_a_child_that_has_gone_already_does_not_hold_its_owner() {
     let (ns, _webhook) = TestNamespace::with_webhook().await;
     ns.webservices().create(webservice("ephemeral")).await;
-    let _ = ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
+    ns.plugin(["reconcile", "ephemeral"]).await.succeeds();
     ns.webservices().delete("ephemeral").await;
     ns.config_maps().delete_with("ephemeral-desired", &DeleteParams::background()).await;
 
@@ -271,7 +276,7 @@ async fn step_8_one_round_brings_all_of_them_in_step() {
     for service in [checkout(), webservice("billing"), webservice("search")] {
         ns.webservices().create(service).await;
     }
-    let _ = ns.plugin(["reconcile", "checkout"]).await.succeeds();
+    ns.plugin(["reconcile", "checkout"]).await.succeeds();
 
     let round = ns.plugin(["reconcile", "--all", "-n", ns.name(), "-o", "json"]).await.succeeds().json();
 
@@ -293,7 +298,7 @@ async fn step_8_a_second_round_finds_nothing_to_do() {
     for service in [checkout(), webservice("billing"), webservice("search")] {
         ns.webservices().create(service).await;
     }
-    let _ = ns.plugin(["reconcile", "--all"]).await.succeeds();
+    ns.plugin(["reconcile", "--all"]).await.succeeds();
 
     let round = ns.plugin(["reconcile", "--all", "-o", "json"]).await.succeeds().json();
 

@@ -1,5 +1,19 @@
 //! How the shipped operator behaves on a real API server: one file per behaviour, one binary for all of them, so that
 //! linking is paid once.
 
+#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+
+mod admission;
+mod agreement;
+mod bad_input;
+mod deletion;
+mod dependencies;
 mod lab;
+mod ownership;
+mod restart;
+mod sharing;
+mod steady;
+mod suspend;
+mod tutorial;
+mod undecodable;
 mod writes;

@@ -71,7 +71,9 @@ async fn a_child_that_is_edited_by_hand_is_put_back_by_one() {
     let ns = at_rest().await;
     let mark = ns.mark().await;
     ns.config_maps().merge("checkout-desired", json!({"data": {"image": "nginx:1.26"}})).await;
-    ns.config_maps().await_that("checkout-desired", "is put back", |child| child["data"]["image"] == "nginx:1.27").await;
+    ns.config_maps()
+        .await_that("checkout-desired", "is put back", |child| child["data"]["image"] == "nginx:1.27")
+        .await;
     assert_eq!(ns.writes_since(&mark).await, ["patch configmaps checkout-desired"]);
 }
 
@@ -90,7 +92,10 @@ async fn a_deletion_takes_two_writes() {
     let mark = ns.mark().await;
     ns.webservices().delete("checkout").await;
     ns.webservices().await_gone("checkout").await;
-    assert_eq!(ns.writes_since(&mark).await, ["delete configmaps checkout-desired", "patch webservices checkout"]);
+    assert_eq!(
+        ns.writes_since(&mark).await,
+        ["delete configmaps checkout-desired", "patch webservices checkout"]
+    );
 }
 
 #[tokio::test]
@@ -112,6 +117,7 @@ async fn a_transition_is_told_by_one_event_and_a_restart_by_none() {
     let mut ns = at_rest().await;
     ns.restart_controller().await;
     ns.controller.settle(&ns).await;
-    let about_checkout = ns.events().list().await.into_iter().filter(|event| event["regarding"]["name"] == "checkout");
+    let about_checkout =
+        ns.events().list().await.into_iter().filter(|event| event["regarding"]["name"] == "checkout");
     assert_eq!(about_checkout.map(|event| event["reason"].clone()).collect::<Vec<_>>(), ["Reconciled"]);
 }

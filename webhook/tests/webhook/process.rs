@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStdout, Command};
+use webservice_ops::shutdown::FORCED_EXIT_CODE;
 
 use crate::support::{Client, MUTATE, Mount, ca, client_config, creation, leaf, soon, webservice};
 
@@ -133,7 +134,7 @@ async fn a_second_signal_ends_it_at_once() {
     process.signal("-TERM").await;
     process.await_line("shutting down: not ready any more, still serving").await;
     process.signal("-TERM").await;
-    assert_eq!(process.exit_code().await, Some(1));
+    assert_eq!(process.exit_code().await, Some(FORCED_EXIT_CODE));
 }
 
 #[tokio::test]

@@ -15,19 +15,19 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// How long a connection may take over each stage of its life.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Until TLS is agreed upon.
-    pub(crate) handshake: Duration,
+    pub handshake: Duration,
     /// Between requests. The API server keeps idle connections for 90 s; the side that closes first must be theirs.
-    pub(crate) idle: Duration,
+    pub idle: Duration,
     /// Between requests while draining: whoever still sends requests will have sent one by then.
-    pub(crate) idle_draining: Duration,
+    pub idle_draining: Duration,
     /// From the first byte of a request to the end of its header.
-    pub(crate) head: Duration,
+    pub head: Duration,
     /// From the end of the header to the answer. No webhook may take longer than 30 s.
-    pub(crate) request: Duration,
+    pub request: Duration,
     /// From the decision to close until the connection is dropped.
-    pub(crate) goodbye: Duration,
+    pub goodbye: Duration,
 }
 
 impl Default for Limits {

@@ -1,5 +1,10 @@
 //! What people and CI both call: `cargo xtask COMMAND`.
 
+#![allow(
+    clippy::large_futures,
+    reason = "each command is one future that is polled once in the life of the process"
+)]
+
 mod bench;
 mod cluster;
 mod controller;

@@ -130,7 +130,8 @@ async fn launch(daemon: &Daemon, command: &CommandLine, field: &str) -> Result<S
 fn listening(daemon: &Daemon, field: &str) -> Result<SocketAddr> {
     let log = std::fs::read_to_string(daemon.log_path())?;
     let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
-    match lines.filter(|line| line["message"] == "listening").last() {
+    // A process that was started again has several such lines; the last one counts.
+    match lines.filter(|line| line["message"] == "listening").reduce(|_, later| later) {
         Some(line) => Ok(line[field].as_str().unwrap_or_default().parse()?),
         None => bail!("it does not listen yet"),
     }

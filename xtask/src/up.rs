@@ -16,7 +16,7 @@ use crate::root;
 use crate::terminal::Terminal;
 
 /// What the samples may take until they are Ready.
-const READY: Duration = Duration::from_secs(60);
+const READY: Duration = Duration::from_mins(1);
 
 /// Start a cluster, the webhook and the controller, and apply three samples
 #[derive(clap::Args)]
@@ -27,6 +27,9 @@ pub(crate) struct Args {
     /// Start no controller and apply no samples: the tutorial begins here
     #[arg(long)]
     without_controller: bool,
+    /// Take the programs as they were built last
+    #[arg(long)]
+    no_build: bool,
 }
 
 /// Stop and remove everything that `up` has started
@@ -53,7 +56,9 @@ pub(crate) async fn down(args: DownArgs) -> Result<()> {
 }
 
 async fn start(args: &Args, progress: &dyn Progress) -> Result<()> {
-    step(progress, "build webhook, controller and kubectl plugin", build()).await?;
+    if !args.no_build {
+        step(progress, "build webhook, controller and kubectl plugin", build()).await?;
+    }
     let cluster = Cluster::up(&args.name, Tier::ControlPlane, &Options::default(), progress).await?;
     let tools = tools(&cluster)?;
     let operator = Operator::of(cluster);

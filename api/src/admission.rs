@@ -45,9 +45,13 @@ impl<'r, 'a> Request<'r, 'a> {
     /// The object to look at: one that is created or changed as a whole and is not on its way out. Everything else is
     /// none of the webhook's business and passes untouched.
     fn subject(&self) -> Option<&'r Draft<'a>> {
-        let concerned =
-            matches!(self.operation, Operation::Create | Operation::Update) && self.subresource.is_empty();
-        self.object.filter(|object| concerned && !object.is_deleting())
+        let is_deleting = match self.operation {
+            // The API server clears a deletionTimestamp that somebody writes into a new object, but only later.
+            Operation::Create => false,
+            Operation::Update => self.old_object.or(self.object).is_some_and(Draft::is_deleting),
+            _ => return None,
+        };
+        self.object.filter(|_| self.subresource.is_empty() && !is_deleting)
     }
 }
 
@@ -175,6 +179,12 @@ mod tests {
         let draft = Draft::deserialize(&object).unwrap();
         assert_eq!(mutate(&request(Operation::Update, &draft)), Mutation::default());
         assert_eq!(validate(&request(Operation::Update, &draft)), Report::default());
+    }
+
+    #[test]
+    fn a_new_object_is_completed_whatever_it_says_of_its_deletion() {
+        let result = mutated(&json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}}));
+        assert_eq!(result["metadata"]["finalizers"], json!([FINALIZER]));
     }
 
     #[test]

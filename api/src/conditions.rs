@@ -36,6 +36,8 @@ pub enum Reason {
     ChildConflict,
     /// The child is being deleted, and somebody's finalizer holds it.
     ChildTerminating,
+    /// Somebody undoes what the controller writes.
+    Contested,
     /// The stored spec breaks a structural rule.
     InvalidSpec,
     /// Deletion has begun; the child is being cleaned up.
@@ -59,6 +61,7 @@ impl Reason {
             Self::DependencyCycle => "DependencyCycle",
             Self::ChildConflict => "ChildConflict",
             Self::ChildTerminating => "ChildTerminating",
+            Self::Contested => "Contested",
             Self::InvalidSpec => "InvalidSpec",
             Self::Deleting => "Deleting",
             Self::Forbidden => "Forbidden",

@@ -136,12 +136,16 @@ pub fn decide(seen: &Observation) -> Decision {
     }
 }
 
+/// The child, if there is one and the WebService is its controller.
+#[must_use]
+pub fn own_child(seen: &Observation) -> Option<&Cached<ChildRecord>> {
+    seen.child.seen().filter(|child| ownership(seen, child) == Ownership::Ours)
+}
+
 /// Whether the child is there, is ours and holds what it should.
 #[must_use]
 pub fn is_in_step(seen: &Observation) -> bool {
-    seen.child.seen().is_some_and(|child| {
-        ownership(seen, child) == Ownership::Ours && !child.is_deleting && drift(seen, child).is_empty()
-    })
+    own_child(seen).is_some_and(|child| !child.is_deleting && drift(seen, child).is_empty())
 }
 
 fn without_child(seen: &Observation) -> Decision {
@@ -196,22 +200,27 @@ fn closed_gate(seen: &Observation) -> Option<Decision> {
     match &seen.gate {
         Gate::Open => None,
         Gate::Waiting(waiting) => {
-            const NAMED: usize = 5;
-            let mut named: Vec<_> = waiting.iter().take(NAMED).map(ToString::to_string).collect();
-            if waiting.len() > NAMED {
-                named.push("and others".into());
-            }
-            Some(
-                seen.wait(
-                    Reason::DependencyNotReady,
-                    format!("Waiting for dependencies: {}", named.join(", ")),
-                ),
-            )
+            let names: Vec<_> = waiting.iter().map(ToString::to_string).collect();
+            Some(seen.wait(
+                Reason::DependencyNotReady,
+                format!("Waiting for dependencies: {}", abridged(&names, ", ")),
+            ))
         }
         Gate::Cycle(names) => {
-            let reason = format!("spec.dependsOn leads back to itself: {}", names.join(" → "));
+            let reason = format!("spec.dependsOn leads back to itself: {}", abridged(names, " → "));
             Some(seen.refuse(Reason::DependencyCycle, None, reason))
         }
+    }
+}
+
+/// The parts joined; of many only the first and the last, so that a message stays one.
+fn abridged(parts: &[String], separator: &str) -> String {
+    const SHOWN: usize = 5;
+    match parts {
+        [first @ .., last] if first.len() > SHOWN => {
+            [&first[..SHOWN], &["…".into(), last.clone()]].concat().join(separator)
+        }
+        _ => parts.join(separator),
     }
 }
 

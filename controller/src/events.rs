@@ -1,6 +1,6 @@
 //! Events: what `kubectl describe` shows of transitions.
 //!
-//! They are sent beside the passes, from a bounded queue: an event that cannot be sent is dropped and counted, never waited for.
+//! They are sent beside the passes, from a bounded queue: an event that cannot be sent is dropped, never waited for.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -12,6 +12,7 @@ use webservice_api::conditions::Reason;
 use webservice_api::constants::{API_VERSION, FIELD_MANAGER, KIND};
 
 use crate::engine::ObjectKey;
+use crate::failure::Failure;
 
 /// Longest note of an event, in bytes, as the API server checks it.
 const MAX_NOTE: usize = 1024;
@@ -42,8 +43,14 @@ impl Publisher {
         let (waiting, mut next) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
         let send = async move {
             while let Some(Some((event, about))) = stop.run_until_cancelled(next.recv()).await {
-                if let Err(error) = recorder.publish(&event, &about).await {
-                    tracing::warn!(reason = event.reason, "failed to send an event: {error}");
+                match recorder
+                    .publish(&event, &about)
+                    .await
+                    .map_err(|error| Failure::from_kube("send an event", &error))
+                {
+                    // Where everything is being deleted nobody reads it any more.
+                    Ok(()) | Err(Failure::NamespaceTerminating | Failure::NotFound) => {}
+                    Err(failure) => tracing::warn!(reason = event.reason, "{failure}"),
                 }
             }
         };

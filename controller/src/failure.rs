@@ -38,6 +38,14 @@ pub enum Failure {
         /// What the API server says.
         message: String,
     },
+    /// What was written was not there any more when the answer came: a policy, a webhook or another controller undoes it.
+    #[error("somebody undoes what is written to {target}: {reason}")]
+    Undone {
+        /// What was written to.
+        target: String,
+        /// What it is like again.
+        reason: String,
+    },
     /// The API server asks for patience.
     #[error("throttled by the API server; it asks to wait {} s", after.as_secs())]
     Throttled {
@@ -81,6 +89,8 @@ impl Failure {
             }
             // Server-side apply cannot read an object that its schema no longer accepts: no fault that passes by itself.
             (code @ 500, _) if message.contains("failed to create typed") => Self::Rejected { code, message },
+            // The API server's own protection answers without a Status, so without a number.
+            (429, _) => Self::Throttled { after: Duration::from_secs(1) },
             (code @ (400 | 405 | 406 | 413 | 415 | 422), _) => Self::Rejected { code, message },
             (code, reason) => Self::Unavailable { what, message: format!("{code} {reason}: {message}") },
         }
@@ -92,12 +102,19 @@ impl Failure {
         Self::Unavailable { what, message: error.to_string() }
     }
 
+    /// Whether it lasts until a person has acted, so that nothing is gained by waiting before it is told.
+    #[must_use]
+    pub const fn lasts(&self) -> bool {
+        matches!(self, Self::Rejected { .. } | Self::Undone { .. })
+    }
+
     /// The word for the condition; none where nothing needs to be said, as an event will settle it.
     #[must_use]
     pub const fn word(&self) -> Option<Reason> {
         match self {
             Self::Conflict | Self::NotFound | Self::AlreadyExists | Self::NamespaceTerminating => None,
             Self::Forbidden { .. } | Self::Rejected { .. } => Some(Reason::Forbidden),
+            Self::Undone { .. } => Some(Reason::Contested),
             Self::Throttled { .. } | Self::Unavailable { .. } => Some(Reason::ApiError),
         }
     }
@@ -107,7 +124,7 @@ impl RetryHint for Failure {
     fn retry(&self) -> Retry {
         match self {
             // Not `Forbidden`: a role that is granted a moment later should be noticed a moment later.
-            Self::Rejected { .. } => Retry::Slowly,
+            Self::Rejected { .. } | Self::Undone { .. } => Retry::Slowly,
             Self::Throttled { after } => Retry::NotBefore(*after),
             _ => Retry::BackOff,
         }

@@ -72,6 +72,8 @@ impl Leadership {
             return Ok(());
         };
         if !elector.acquire(shutdown).await {
+            // A write of ours may be on its way, and would hold the lead for nobody.
+            elector.release().await;
             return Ok(());
         }
         tracing::info!(lease = LEASE, "leading");

@@ -93,10 +93,13 @@ pub fn look(caches: &Caches, key: &ObjectKey) -> Option<Observation> {
 
 impl Observation {
     /// Whether a child that the cache does not hold must be asked for: while a conflict is open, since trying to create it
-    /// again would only fail again; and before an owner is released, since "not in the cache" is not "gone".
+    /// again would only fail again; before an owner is released, since "not in the cache" is not "gone"; and while the gate is
+    /// closed on a child that was there, which may only have lost the label that the cache selects by.
     fn must_ask(&self) -> bool {
         let conflict = self.owner.ready_reason() == Reason::ChildConflict.as_str();
-        matches!(self.child, Child::Unseen) && (conflict || self.owner.is_deleting)
+        let had_child = self.owner.status.replicas.is_some_and(|count| count > 0);
+        matches!(self.child, Child::Unseen)
+            && (conflict || self.owner.is_deleting || (had_child && self.gate != Gate::Open))
     }
 
     /// The child's data as it should be; none while the spec cannot be reconciled.

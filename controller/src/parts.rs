@@ -1,6 +1,7 @@
 //! What watches, workers and metrics share, and how they are put together.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
@@ -33,7 +34,7 @@ pub(crate) struct Parts {
     pub(crate) caches: Caches,
     queue: Arc<WorkQueue<ObjectKey>>,
     own_writes: Arc<OwnWrites<ObjectKey>>,
-    wake: Arc<Wake>,
+    pub(crate) wake: Arc<Wake>,
 }
 
 impl Parts {
@@ -48,9 +49,11 @@ impl Parts {
         let own_writes = Arc::new(OwnWrites::new(move |key| woken.add(key, Priority::Live)));
         let wake = Arc::new(Wake {
             queue: Arc::clone(&queue),
+            backoff: Arc::new(Backoff::new()),
             own_writes: Arc::clone(&own_writes),
             dependents: Dependents::default(),
             metrics: Arc::clone(metrics),
+            is_leading: AtomicBool::new(false),
         });
         Self { scopes, caches, queue, own_writes, wake }
     }
@@ -103,7 +106,7 @@ impl Parts {
             own_writes: self.own_writes,
             metrics: Arc::clone(&metrics),
         };
-        WorkerPool::new(context, self.queue, Arc::new(Backoff::new()), metrics, limits)
+        WorkerPool::new(context, self.queue, Arc::clone(&self.wake.backoff), metrics, limits)
     }
 }
 

@@ -16,8 +16,6 @@ use crate::observe::{Caches, Observation, observe};
 use crate::report::{failing_status, report, status};
 use crate::writes::Writes;
 
-/// When to look again after a conflict whose event did not come.
-const AFTER_CONFLICT: Duration = Duration::from_secs(5);
 /// More decisions than any pass needs: delete, see it gone, create anew, rest. Beyond it something undoes what is done.
 const MOST_DECISIONS: usize = 6;
 
@@ -59,7 +57,10 @@ impl Reconciler for Context {
         };
         let ended = pursue(&self.writes, seen, |seen, decision| self.metrics.decided(seen, decision)).await;
         match conclude(&self.writes, &*self.events, ended, attempt).await {
-            Err(Failure::Conflict) => Ok(Outcome::AwaitCache(AFTER_CONFLICT)),
+            // Until the cache shows what was in the way; where it does already, the back-off keeps this from being a loop.
+            Err(Failure::Conflict) => {
+                self.own_writes.unsettled(key).map(Outcome::AwaitCache).ok_or(Failure::Conflict)
+            }
             // Deletions of these objects follow, each with an event of its own.
             Err(Failure::NamespaceTerminating | Failure::NotFound) => Ok(Outcome::Done),
             other => other,
@@ -67,16 +68,21 @@ impl Reconciler for Context {
     }
 }
 
-/// Decides and acts until a decision rests. `told` hears every decision before it is carried out.
+/// Decides and acts until a decision rests. The same decision twice in a row means that somebody undoes it. `told` hears every decision before it is carried out.
 pub async fn pursue(
     writes: &Writes,
     mut seen: Observation,
     mut told: impl FnMut(&Observation, &Decision),
 ) -> Ended {
+    let mut last = None;
     for _ in 0..MOST_DECISIONS {
         let decision = decide(&seen);
         told(&seen, &decision);
         let Decision { action, target, reason, .. } = &decision;
+        if last.as_ref() == Some(&decision) {
+            let failure = Failure::Undone { target: target.clone(), reason: reason.clone() };
+            return Ended::Failed(seen, failure);
+        }
         match act(writes, &seen, &decision).await {
             Ok(Acted::Rested) => return Ended::AtRest(seen, decision),
             Ok(acted) => {
@@ -88,8 +94,10 @@ pub async fn pursue(
             }
             Err(failure) => return Ended::Failed(seen, failure),
         }
+        last = Some(decision);
     }
-    Ended::Failed(seen, Failure::Conflict)
+    let target = seen.key.to_string();
+    Ended::Failed(seen, Failure::Undone { target, reason: "no decision lasts".into() })
 }
 
 /// Reports how a pass ended, and says when the next one is due.

@@ -108,9 +108,7 @@ impl RawWebService {
     /// The conditions that others have written.
     #[must_use]
     pub fn foreign_conditions(&self) -> Vec<Condition> {
-        let conditions = self.status.get("conditions").and_then(Value::as_array).into_iter().flatten();
-        let readable = conditions.filter_map(|condition| Condition::deserialize(condition).ok());
-        readable.filter(|condition| !conditions::TYPES.contains(&condition.type_.as_str())).collect()
+        readable_conditions(&self.status).filter(|condition| !is_ours(condition)).collect()
     }
 }
 
@@ -124,7 +122,7 @@ impl From<RawWebService> for WebServiceRecord {
             is_deleting: metadata.deletion_timestamp.is_some(),
             finalizers: metadata.finalizers.unwrap_or_default().into_iter().map(Into::into).collect(),
             spec,
-            status: decode_status(status),
+            status: decode_status(&status),
         }
     }
 }
@@ -152,12 +150,24 @@ fn without_nulls(mut spec: Value) -> Value {
     spec
 }
 
-/// Our part of the status; nothing where it cannot be read, since it will be written anew.
-fn decode_status(status: Value) -> WebServiceStatus {
-    let mut status: WebServiceStatus = serde_json::from_value(status).unwrap_or_default();
-    status.conditions.retain(|condition| conditions::TYPES.contains(&condition.type_.as_str()));
-    status.conditions.shrink_to_fit();
-    status
+/// Our part of the status, as far as it can be read: what others have written beside it must not make ours unreadable.
+fn decode_status(status: &Value) -> WebServiceStatus {
+    let mut conditions: Vec<_> = readable_conditions(status).filter(is_ours).collect();
+    conditions.shrink_to_fit();
+    WebServiceStatus {
+        replicas: status.get("replicas").and_then(Value::as_i64).and_then(|count| count.try_into().ok()),
+        observed_generation: status.get("observedGeneration").and_then(Value::as_i64),
+        conditions,
+    }
+}
+
+fn readable_conditions(status: &Value) -> impl Iterator<Item = Condition> {
+    let conditions = status.get("conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.filter_map(|condition| Condition::deserialize(condition).ok())
+}
+
+fn is_ours(condition: &Condition) -> bool {
+    conditions::TYPES.contains(&condition.type_.as_str())
 }
 
 /// A ConfigMap as it comes from the API server.
@@ -336,6 +346,18 @@ mod tests {
         let record = webservice(json!({"metadata": {"name": "a"}, "status": status}));
         assert_eq!(record.status.conditions.len(), 1);
         assert!(record.is_ready());
+    }
+
+    #[test]
+    fn a_condition_of_others_that_cannot_be_read_leaves_ours_readable() {
+        let condition = |type_: &str, time: &str| json!({"type": type_, "status": "True", "reason": "R", "message": "", "lastTransitionTime": time});
+        let conditions =
+            [condition("Audited", "9999-12-31T23:59:59Z"), condition("Ready", "2026-01-01T00:00:00Z")];
+        let record = webservice(
+            json!({"metadata": {"name": "a"}, "status": {"replicas": 3, "conditions": conditions}}),
+        );
+        assert!(record.is_ready());
+        assert_eq!(record.status.replicas, Some(3));
     }
 
     #[test]

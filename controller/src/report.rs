@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use webservice_api::WebServiceStatus;
 use webservice_api::conditions::{self, READY, RECONCILING, Reason, STALLED, SUSPENDED, State, condition};
 
-use crate::decide::{Decision, is_in_step};
+use crate::decide::{Decision, is_in_step, own_child};
 use crate::events::Events;
 use crate::failure::Failure;
 use crate::observe::Observation;
@@ -68,7 +68,8 @@ pub fn status(seen: &Observation, decision: &Decision) -> WebServiceStatus {
         _ => (false, Some(RECONCILING)),
     };
     let generation = seen.owner.generation;
-    let told = |type_: &str, state| condition(type_, state, word, &decision.reason, generation);
+    let message = bounded(decision.reason.clone());
+    let told = |type_: &str, state| condition(type_, state, word, &message, generation);
     let ready = told(READY, ready.into());
     let conditions = std::iter::once(ready).chain(beside.map(|type_| told(type_, State::True))).collect();
     WebServiceStatus {
@@ -91,7 +92,7 @@ pub fn failing_status(
     let stored = &seen.owner.status;
     let is_new = conditions::find(&stored.conditions, READY).is_none();
     let reconciling = told(RECONCILING, State::True);
-    if failing_for >= FAILING_UNTIL_NOT_READY || is_new {
+    if failure.lasts() || failing_for >= FAILING_UNTIL_NOT_READY || is_new {
         return Some(WebServiceStatus {
             replicas: Some(replicas_of_child(seen)),
             observed_generation: Some(generation),
@@ -105,10 +106,10 @@ pub fn failing_status(
     Some(WebServiceStatus { conditions, ..stored.clone() })
 }
 
-/// What the child holds, 0 without one.
+/// What our child holds, 0 without one. A map of somebody else, or a number that cannot be one, counts for nothing.
 fn replicas_of_child(seen: &Observation) -> i32 {
-    let held = seen.child.seen().and_then(|child| child.data[1].as_deref()?.parse().ok());
-    held.unwrap_or(0)
+    let held = own_child(seen).and_then(|child| child.data[1].as_deref()?.parse().ok());
+    held.filter(|count| *count >= 0).unwrap_or(0)
 }
 
 /// Keeps a message of others within what a condition may hold.

@@ -68,8 +68,13 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), RunE
     let ended = if shutdown.run_until_cancelled(parts.synced()).await.is_some() {
         let limits =
             Limits { concurrency: config.concurrency, drain: config.shutdown_grace, ..Limits::default() };
+        let (wake, webservices) = (Arc::clone(&parts.wake), Arc::clone(&parts.caches.webservices));
         let pool = parts.pool(calling, publisher, metrics, limits);
-        leadership.lead(&shutdown, async |stop| work(&pool, &stop).await).await
+        let work = async |stop| {
+            wake.lead(&webservices);
+            work(&pool, &stop).await;
+        };
+        leadership.lead(&shutdown, work).await
     } else {
         Ok(())
     };

@@ -1,33 +1,98 @@
 //! From events to keys: which WebServices look again when an object has changed.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use webservice_api::WebServiceStatus;
 use webservice_api::constants::owner_name;
 
 use crate::dependencies::Dependents;
 use crate::engine::feeder::ProblemKind;
-use crate::engine::{Change, ObjectKey, OwnWrites, Priority, Sink, WorkQueue};
+use crate::engine::{Backoff, Change, ObjectKey, OwnWrites, Priority, Sink, Store, WorkQueue};
 use crate::metrics::Metrics;
 use crate::records::{ChildRecord, WebServiceRecord};
 
 /// What the watches of both kinds tell.
 pub struct Wake {
-    /// Where keys go.
+    /// Where keys go, while somebody takes them.
     pub queue: Arc<WorkQueue<ObjectKey>>,
+    /// How long failing keys wait.
+    pub backoff: Arc<Backoff<ObjectKey>>,
     /// Where own writes are recognised.
     pub own_writes: Arc<OwnWrites<ObjectKey>>,
     /// Who waits for whom.
     pub dependents: Dependents,
     /// Where failures are counted.
     pub metrics: Arc<Metrics>,
+    /// Whether keys are wanted. A standby follows the watches and queues nothing: what it has not seen being worked on would
+    /// only pile up.
+    pub is_leading: AtomicBool,
+}
+
+impl Wake {
+    /// From now on keys are wanted: those of all objects, and of whatever changes.
+    pub fn lead(&self, webservices: &Store<WebServiceRecord>) {
+        self.is_leading.store(true, Ordering::SeqCst);
+        webservices.for_each(|key, _| self.queue.add(key.clone(), Priority::Initial));
+    }
+
+    fn add(&self, key: ObjectKey, priority: Priority) {
+        if self.is_leading.load(Ordering::SeqCst) {
+            self.queue.add(key, priority);
+        }
+    }
+
+    /// Another object than the one that failed, or a last wish of it, does not wait for its back-off.
+    fn forget_failures(&self, key: &ObjectKey) {
+        self.backoff.forget(key);
+        self.queue.forget(key);
+    }
+}
+
+/// What a change of a WebService asks for.
+#[derive(Debug, PartialEq, Eq)]
+enum Echo {
+    /// It is another object, is being deleted, or is gone.
+    NewLife,
+    /// Something that a person or a program may wait for.
+    News,
+    /// Nothing but the status: mostly our own report, which comes back.
+    Report,
+}
+
+impl Echo {
+    fn of(change: &Change<WebServiceRecord>) -> Self {
+        match change {
+            Change::Added(_) => Self::News,
+            Change::Deleted(_) => Self::NewLife,
+            Change::Updated { old, new } if old.uid != new.uid || old.is_deleting != new.is_deleting => {
+                Self::NewLife
+            }
+            Change::Updated { old, new } => {
+                let besides = |record: &WebServiceRecord| WebServiceRecord {
+                    status: WebServiceStatus::default(),
+                    ..record.clone()
+                };
+                if besides(old) == besides(new) { Self::Report } else { Self::News }
+            }
+        }
+    }
 }
 
 /// A WebService wakes itself and those that depend on it.
 impl Sink<WebServiceRecord> for Wake {
     fn changed(&self, key: &ObjectKey, priority: Priority, change: &Change<WebServiceRecord>) {
-        self.queue.add(key.clone(), priority);
+        match Echo::of(change) {
+            Echo::NewLife => {
+                self.forget_failures(key);
+                self.add(key.clone(), priority);
+            }
+            Echo::News => self.add(key.clone(), priority),
+            // Not urgent, and no reason to try a failing key early.
+            Echo::Report => self.add(key.clone(), Priority::Initial),
+        }
         for dependent in self.dependents.follow(key, change) {
-            self.queue.add(dependent, priority);
+            self.add(dependent, priority);
         }
     }
 
@@ -48,7 +113,7 @@ impl Sink<WebServiceRecord> for Wake {
 impl Sink<ChildRecord> for Wake {
     fn changed(&self, key: &ObjectKey, priority: Priority, _change: &Change<ChildRecord>) {
         if let Some(owner) = owner_name(key.name()) {
-            self.queue.add(key.sibling(owner), priority);
+            self.add(key.sibling(owner), priority);
         }
     }
 
@@ -62,5 +127,42 @@ impl Sink<ChildRecord> for Wake {
 
     fn failed(&self, kind: ProblemKind) {
         self.metrics.watch_failed(kind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::scene::{Scene, checkout, key, ready};
+
+    fn record(scene: &Scene) -> Arc<WebServiceRecord> {
+        scene.caches().webservices.get(&key("checkout")).unwrap().value
+    }
+
+    fn echo(new: &Scene) -> Echo {
+        Echo::of(&Change::Updated { old: record(&checkout()), new: record(new) })
+    }
+
+    #[test]
+    fn a_status_that_comes_back_is_a_report() {
+        let reported = checkout().owner(|owner| *owner = ready(owner.take(), "False", "Forbidden"));
+        assert_eq!(echo(&reported), Echo::Report);
+    }
+
+    #[test]
+    fn a_spec_that_changes_is_news() {
+        assert_eq!(echo(&checkout().owner(|owner| owner["spec"]["replicas"] = json!(5))), Echo::News);
+    }
+
+    #[test]
+    fn a_deletion_and_another_object_of_the_name_begin_a_new_life() {
+        assert_eq!(echo(&checkout().deleting()), Echo::NewLife);
+        assert_eq!(
+            echo(&checkout().owner(|owner| owner["metadata"]["uid"] = json!("another"))),
+            Echo::NewLife
+        );
+        assert_eq!(Echo::of(&Change::Deleted(record(&checkout()))), Echo::NewLife);
     }
 }

@@ -13,7 +13,9 @@ use kube::core::Request;
 use kube::{Client, Resource, ResourceExt};
 use serde_json::json;
 use tokio::time::timeout;
-use webservice_api::constants::{API_VERSION, FIELD_MANAGER, FINALIZER, KIND, NAME_LABEL, child_name};
+use webservice_api::constants::{
+    API_VERSION, FIELD_MANAGER, FINALIZER, KIND, MANAGED_BY, MANAGED_BY_LABEL, child_name,
+};
 use webservice_api::{WebServiceSpec, WebServiceStatus, child};
 
 use crate::engine::store::Cache;
@@ -108,9 +110,8 @@ impl Writes {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let name = child_name(owner.name());
         let applied =
-            call("apply configmap", self.children(owner).patch(&name, &params, &Patch::Apply(&child)))
-                .await?;
-        self.wrote_child(owner, applied)
+            call("apply configmap", self.children(owner).patch(&name, &params, &Patch::Apply(&child))).await;
+        self.wrote_child(owner, self.or_child_conflict(owner, seen, applied)?)
     }
 
     /// Makes the WebService the controller of a child that has none or a dead one. By PUT of the whole object: an apply would
@@ -128,21 +129,24 @@ impl Writes {
         if whole.metadata.uid.as_deref() != Some(&seen.uid)
             || whole.metadata.resource_version != Some(seen.version.to_string())
         {
-            return Err(Failure::Conflict);
+            return self.or_child_conflict(owner, seen, Err(Failure::Conflict));
         }
         let desired = child::desired(owner.namespace(), owner.name(), uid, spec);
         whole.owner_references_mut().retain(|other| !(is_webservice(other) && other.name == owner.name()));
         whole.owner_references_mut().push(child::owner_reference(owner.name(), uid));
         whole.labels_mut().extend(desired.metadata.labels.unwrap_or_default());
-        whole.data.get_or_insert_default().extend(desired.data.unwrap_or_default());
+        // The data of an immutable map stays as it is; what is wrong about it is the next decision's.
+        if !seen.is_immutable {
+            whole.data.get_or_insert_default().extend(desired.data.unwrap_or_default());
+        }
         let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
         let body =
             serde_json::to_vec(&whole).map_err(|error| Failure::internal("encode the child", &error))?;
         let request = Request::new(ConfigMap::url_path(&(), Some(owner.namespace())))
             .replace(&name, &params, body)
             .map_err(|error| Failure::internal("build the adoption of the child", &error))?;
-        let adopted = call("adopt configmap", self.client.request::<RawChild>(request)).await?;
-        self.wrote_child(owner, adopted)
+        let adopted = call("adopt configmap", self.client.request::<RawChild>(request)).await;
+        self.wrote_child(owner, self.or_child_conflict(owner, seen, adopted)?)
     }
 
     /// Deletes the child that was looked at, and no other.
@@ -157,7 +161,8 @@ impl Writes {
         };
         let params = DeleteParams::background().preconditions(preconditions);
         let name = child_name(owner.name());
-        match call("delete configmap", self.children(owner).delete(&name, &params)).await {
+        let deleted = call("delete configmap", self.children(owner).delete(&name, &params)).await;
+        match self.or_child_conflict(owner, seen, deleted) {
             Ok(answer) => match answer.left() {
                 Some(child) if child.meta().deletion_timestamp.is_some() => {
                     self.wrote_child(owner, child).map(Deletion::Terminating)
@@ -186,7 +191,7 @@ impl Writes {
             (pointer(["metadata", "finalizers", "-"]), json!(FINALIZER))
         };
         let unchanged = test(pointer(["metadata", "resourceVersion"]), seen.version.to_string());
-        self.patch_owner(key, vec![unchanged, PatchOperation::Add(AddOperation { path, value })]).await
+        self.patch_owner(key, seen, vec![unchanged, PatchOperation::Add(AddOperation { path, value })]).await
     }
 
     /// Removes the cleanup finalizer, from wherever it is listed, however often; each removal is guarded by a test, so that
@@ -203,7 +208,11 @@ impl Writes {
             let path = pointer(["metadata", "finalizers", &index.to_string()]);
             [test(path.clone(), FINALIZER.into()), PatchOperation::Remove(RemoveOperation { path })]
         });
-        match self.patch_owner(key, std::iter::once(uid).chain(removals).collect()).await {
+        match self.patch_owner(key, seen, std::iter::once(uid).chain(removals).collect()).await {
+            Ok(owner) if owner.has_finalizer(FINALIZER) => {
+                let reason = format!("finalizer {FINALIZER} is there again");
+                Err(Failure::Undone { target: format!("webservice/{}", key.name()), reason })
+            }
             Ok(_) | Err(Failure::NotFound) => Ok(()),
             Err(failure) => Err(failure),
         }
@@ -227,10 +236,17 @@ impl Writes {
         let api = self.webservices(key);
         let applied = call("apply status", api.patch_status(key.name(), &params, &Patch::Apply(&body))).await;
         let written = match applied {
-            Err(Failure::Rejected { code: 500, .. }) => self.merge_status(key, seen, status).await?,
-            answer => answer?,
+            Err(Failure::Rejected { code: 500, .. }) => self.merge_status(key, seen, status).await,
+            answer => answer,
         };
-        self.wrote_owner(key, written).map(drop)
+        let written = self.or_owner_conflict(key, seen, written)?;
+        let written = self.wrote_owner(key, written)?;
+        // What a merge has written before is not ours to an apply: it stays, unless it is merged away.
+        if written.status.conditions.len() > status.conditions.len() {
+            let merged = self.merge_status(key, &written, status).await?;
+            self.wrote_owner(key, merged)?;
+        }
+        Ok(())
     }
 
     /// The status of an object that its schema no longer accepts, which an apply cannot read. A merge replaces the whole list of
@@ -253,18 +269,47 @@ impl Writes {
     async fn patch_owner(
         &self,
         key: &ObjectKey,
+        seen: &Cached<WebServiceRecord>,
         operations: Vec<PatchOperation>,
     ) -> Result<Cached<WebServiceRecord>, Failure> {
         let patch = Patch::<()>::Json(json_patch::Patch(operations));
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..PatchParams::default() };
-        match call("patch webservice", self.webservices(key).patch(key.name(), &params, &patch)).await {
-            Ok(owner) => self.wrote_owner(key, owner),
-            // A failed test of a JSON patch: the object is no longer the one that was looked at.
-            Err(Failure::Rejected { code: 422, message }) if message.contains("testing path") => {
-                Err(Failure::Conflict)
-            }
-            Err(failure) => Err(failure),
+        let patched =
+            call("patch webservice", self.webservices(key).patch(key.name(), &params, &patch)).await;
+        let patched = patched.map_err(|failure| match failure {
+            // The object is no longer the one that was looked at.
+            Failure::Rejected { code: 422, message } if is_failed_test(&message) => Failure::Conflict,
+            failure => failure,
+        });
+        self.wrote_owner(key, self.or_owner_conflict(key, seen, patched)?)
+    }
+
+    /// After a conflict the next pass waits until the cache shows what was in the way.
+    fn or_owner_conflict<T>(
+        &self,
+        key: &ObjectKey,
+        seen: &Cached<WebServiceRecord>,
+        answer: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if matches!(answer, Err(Failure::Conflict)) {
+            self.note(key, key.clone(), Written::Version(seen.version + 1), |caches| {
+                caches.webservices.clone()
+            });
         }
+        answer
+    }
+
+    fn or_child_conflict<T>(
+        &self,
+        owner: &ObjectKey,
+        seen: &Cached<ChildRecord>,
+        answer: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if matches!(answer, Err(Failure::Conflict)) {
+            let newer = Written::Version(seen.version + 1);
+            self.note(owner, child_key(owner), newer, |caches| caches.children.clone());
+        }
+        answer
     }
 
     fn children(&self, owner: &ObjectKey) -> Api<RawChild> {
@@ -276,7 +321,7 @@ impl Writes {
     }
 
     fn wrote_child(&self, owner: &ObjectKey, child: RawChild) -> Result<Cached<ChildRecord>, Failure> {
-        let has_our_label = child.labels().contains_key(NAME_LABEL);
+        let has_our_label = child.labels().get(MANAGED_BY_LABEL).is_some_and(|value| value == MANAGED_BY);
         let child = cached(child)?;
         // The watch selects by label: of a child without it no event would come.
         if has_our_label {
@@ -311,6 +356,12 @@ impl Writes {
             guard.own_writes.wrote(key, cache(&guard.caches), object, written);
         }
     }
+}
+
+/// Whether the API server says that a `test` of a JSON patch failed. It has two ways to, and neither names the operation.
+fn is_failed_test(message: &str) -> bool {
+    message.contains("testing path")
+        || message == "the server rejected our request due to an error in our request"
 }
 
 fn child_key(owner: &ObjectKey) -> ObjectKey {

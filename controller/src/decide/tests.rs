@@ -184,6 +184,22 @@ fn waiting_for_a_cycle_is_no_cycle() {
 }
 
 #[test]
+fn of_a_long_cycle_the_beginning_and_the_end_are_named() {
+    let link = |from: &str, to: &str| {
+        let mut link = webservice(from);
+        link["spec"]["dependsOn"] = json!([{"name": to}]);
+        link
+    };
+    let mut scene = waits_for("s0");
+    for i in 0..600 {
+        let next = if i < 599 { format!("s{}", i + 1) } else { "checkout".into() };
+        scene = scene.beside(link(&format!("s{i}"), &next));
+    }
+    let reason = decided(&scene).reason;
+    assert_eq!(reason, "spec.dependsOn leads back to itself: checkout → s0 → s1 → s2 → s3 → … → checkout");
+}
+
+#[test]
 fn an_invalid_spec_is_refused_and_its_child_left_alone() {
     let decision = decided(&checkout().with_child().owner(|owner| owner["spec"]["replicas"] = json!("two")));
     assert_eq!((decision.action, decision.word), (Action::Refuse { after: None }, Reason::InvalidSpec));

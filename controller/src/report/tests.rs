@@ -76,6 +76,33 @@ fn a_failure_that_lasts_makes_not_ready() {
 }
 
 #[test]
+fn what_only_a_person_lifts_makes_not_ready_at_once() {
+    let seen = checkout().with_child().owner(was_ready).observation();
+    let undone = Failure::Undone {
+        target: "configmap/checkout-desired".into(),
+        reason: "data.tier is missing".into(),
+    };
+    let status = failing_status(&seen, &undone, Duration::ZERO).unwrap();
+    assert_eq!(words(&status), ["Ready=False/Contested", "Reconciling=True/Contested"]);
+}
+
+#[test]
+fn the_replicas_of_a_map_of_somebody_else_are_not_ours() {
+    let foreign = |child: &mut Value| {
+        child["metadata"]["ownerReferences"] = json!([]);
+        child["metadata"]["labels"] = json!({});
+        child["data"]["replicas"] = json!("7");
+    };
+    assert_eq!(told(&checkout().child(foreign)).replicas, Some(0));
+}
+
+#[test]
+fn a_number_of_replicas_that_cannot_be_one_counts_for_nothing() {
+    let scene = checkout().child(|child| child["data"]["replicas"] = json!("-7"));
+    assert_eq!(told(&scene.owner(|owner| owner["spec"]["suspend"] = json!(true))).replicas, Some(0));
+}
+
+#[test]
 fn a_conflict_is_not_told() {
     assert_eq!(failing_status(&checkout().observation(), &Failure::Conflict, Duration::from_mins(1)), None);
 }

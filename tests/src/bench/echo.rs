@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_storm_leaves_no_connection_open() {
+    async fn a_storm_waits_until_the_server_has_closed_each_connection() {
         let load = load(reviews::closing(&reviews::create(1_900).unwrap())).await;
         assert!(load.storm(Duration::from_millis(20)).await.unwrap() >= 2);
     }

@@ -54,7 +54,7 @@ fn megabytes(status: &str, field: &str) -> Option<f64> {
 pub struct Machine {
     /// Model of the processor.
     pub processor: String,
-    /// How many cores this process may use.
+    /// How many cores it has.
     pub cores: usize,
     /// Release of the kernel.
     pub kernel: String,
@@ -69,7 +69,7 @@ impl Machine {
         let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
         Self {
             processor: model.map_or("unknown", |(_, name)| name).to_owned(),
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores: cpuinfo.lines().filter(|line| line.starts_with("processor\t")).count(),
             kernel: kernel.trim().to_owned(),
         }
     }

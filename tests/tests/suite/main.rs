@@ -1,7 +1,7 @@
 //! How the shipped operator behaves on a real API server: one file per behaviour, one binary for all of them, so that
 //! linking is paid once.
 
-#![expect(clippy::panic, clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
 mod admission;
 mod agreement;

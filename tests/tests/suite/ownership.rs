@@ -1,9 +1,10 @@
 //! Whose a ConfigMap is: ours is put back, an orphan of ours is adopted, and anybody else's is never written.
 
 use kube::api::DeleteParams;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use webservice_tests::bed::{
-    OperatedNamespace, TestNamespace, condition, config_map, uid, version, webservice,
+    OperatedNamespace, TestCluster, TestNamespace, condition, config_map, crds, uid, version, webservice,
 };
 
 const CHILD: &str = "checkout-desired";
@@ -138,6 +139,27 @@ async fn a_deletion_that_orphans_leaves_the_child_and_a_successor_adopts_it() {
     let adopted = ns.config_maps().get(CHILD).await;
     assert_eq!(uid(&adopted), uid(&child));
     assert!(is_controlled_by(&adopted, &successor));
+}
+
+#[tokio::test]
+async fn a_deletion_that_orphans_waits_for_a_garbage_collector_that_is_slow_to_release_the_child() {
+    let cluster = TestCluster::private().await;
+    cluster.install(crds::shipped()).await;
+    let ns = cluster.namespace().await;
+    let controller = ns.start_controller().await;
+    ns.webservices().create(webservice("checkout")).await;
+    ns.await_ready("checkout").await;
+    let garbage_collector = cluster.daemon("kube-controller-manager");
+    assert!(garbage_collector.signal(Signal::STOP).unwrap());
+
+    ns.webservices().delete_with("checkout", &DeleteParams::orphan()).await;
+    ns.await_reason("checkout", "Deleting").await;
+    controller.settle(&ns).await;
+    assert!(ns.config_maps().find(CHILD).await.is_some(), "deleted, but must be orphaned");
+
+    assert!(garbage_collector.signal(Signal::CONT).unwrap());
+    ns.webservices().await_gone("checkout").await;
+    assert!(ns.config_maps().find(CHILD).await.is_some());
 }
 
 #[tokio::test]

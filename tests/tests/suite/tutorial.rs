@@ -28,7 +28,7 @@ fn blocks(file: &str) -> Vec<Block> {
                 None
             }
             (Some(mut block), None) => {
-                block.text += &format!("{line}\n");
+                block.text.extend([line, "\n"]);
                 Some(block)
             }
             (None, None) => None,
@@ -78,7 +78,7 @@ async fn every_command_of_the_tutorial_does_what_it_says() {
     );
     let cluster = TestCluster::private().await;
     let name = cluster.name().to_string();
-    let up = Tool::binary("xtask").args(["up", "--without-controller", "--name", &name]);
+    let up = Tool::binary("xtask").args(["up", "--no-build", "--without-controller", "--name", &name]);
     let started = up.within(LONGEST).await.succeeds();
     let exports: Vec<_> = started.stdout.lines().filter(|line| line.trim().starts_with("export ")).collect();
 
@@ -94,12 +94,10 @@ async fn every_command_of_the_tutorial_does_what_it_says() {
         let last = fs::read_dir(directory.path()).unwrap().count() - 1;
         panic!("this command fails:\n{}--- with\n{}{}", commands[last], printed(last), ran.stderr);
     }
-    let mut number = 0;
-    for pair in blocks.windows(2).filter(|pair| pair[0].language == "sh") {
+    for (number, pair) in blocks.windows(2).filter(|pair| pair[0].language == "sh").enumerate() {
         if pair[1].language == "text" {
             assert_printed(&printed(number), &pair[1].text, &pair[0].text);
         }
-        number += 1;
     }
 }
 

@@ -19,7 +19,8 @@ use crate::resource::WebService;
 /// A DNS label, as [`crate::rules`] understands it.
 const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
-/// The reference grammar of the distribution project, as far as a regular expression can say it.
+/// The reference grammar of the distribution project, as far as a regular expression can say it: not that a repository has at
+/// most 255 characters.
 const IMAGE: &str = concat!(
     r"^((\[[0-9a-fA-F:]+\]|[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*)(:[0-9]+)?/)?",
     r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*",

@@ -3,7 +3,7 @@
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-use crate::constants::{GROUP, PLURAL};
+use crate::constants::{FIELD_MANAGER, GROUP, PLURAL};
 
 /// The controller's rights in every namespace that it serves.
 #[must_use]
@@ -22,6 +22,22 @@ pub fn controller() -> Vec<PolicyRule> {
     ]
 }
 
+/// The further rights of a controller that elects a leader, in the namespace of its Lease alone.
+#[must_use]
+pub fn leader_election() -> Vec<PolicyRule> {
+    const GROUP: &str = "coordination.k8s.io";
+    vec![
+        // create makes the Lease where there is none yet; this right cannot be limited to a name.
+        rule(GROUP, "leases", &["create"]),
+        // get tells who leads; list and watch tell at once when the lead is given up or taken away; update takes the lead, renews
+        // it and gives it up. Of no other Lease: a list and a watch of one name count as of this name.
+        PolicyRule {
+            resource_names: Some(vec![FIELD_MANAGER.into()]),
+            ..rule(GROUP, "leases", &["get", "list", "watch", "update"])
+        },
+    ]
+}
+
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
     PolicyRule {
         api_groups: Some(vec![group.into()]),
@@ -37,7 +53,7 @@ mod tests {
 
     #[test]
     fn nothing_is_granted_by_wildcard() {
-        let rules = controller();
+        let rules = [controller(), leader_election()].concat();
         let words = rules.iter().flat_map(|rule| {
             rule.verbs.iter().chain(rule.resources.iter().flatten()).chain(rule.api_groups.iter().flatten())
         });

@@ -18,6 +18,9 @@ use crate::writes::Writes;
 
 /// More decisions than any pass needs: delete, see it gone, create anew, rest. Beyond it something undoes what is done.
 const MOST_DECISIONS: usize = 6;
+/// How often a pass looks again after conflicts with what the cache shows already. Beyond it the back-off keeps them from being
+/// a loop.
+const MOST_LOOKS: usize = 3;
 
 /// What passes need.
 pub struct Context {
@@ -48,23 +51,30 @@ impl Reconciler for Context {
     type Error = Failure;
 
     async fn reconcile(&self, key: &ObjectKey, attempt: &Attempt) -> Result<Outcome, Failure> {
-        if let Some(longest) = self.own_writes.unsettled(key) {
-            return Ok(Outcome::AwaitCache(longest));
+        for _ in 0..MOST_LOOKS {
+            if let Some(longest) = self.own_writes.unsettled(key) {
+                return Ok(Outcome::AwaitCache(longest));
+            }
+            match self.look_and_act(key, attempt).await {
+                // Somebody was faster, which is no failure: once the cache shows what they did, there is something else to decide.
+                Err(Failure::Conflict) => {}
+                // Deletions of these objects follow, each with an event of its own.
+                Err(Failure::NamespaceTerminating | Failure::NotFound) => return Ok(Outcome::Done),
+                other => return other,
+            }
         }
+        self.own_writes.unsettled(key).map(Outcome::AwaitCache).ok_or(Failure::Conflict)
+    }
+}
+
+impl Context {
+    async fn look_and_act(&self, key: &ObjectKey, attempt: &Attempt) -> Result<Outcome, Failure> {
         let Some(seen) = observe(&self.caches, &self.writes, key).await? else {
             self.own_writes.forget(key);
             return Ok(Outcome::Done);
         };
         let ended = pursue(&self.writes, seen, |seen, decision| self.metrics.decided(seen, decision)).await;
-        match conclude(&self.writes, &*self.events, ended, attempt).await {
-            // Until the cache shows what was in the way; where it does already, the back-off keeps this from being a loop.
-            Err(Failure::Conflict) => {
-                self.own_writes.unsettled(key).map(Outcome::AwaitCache).ok_or(Failure::Conflict)
-            }
-            // Deletions of these objects follow, each with an event of its own.
-            Err(Failure::NamespaceTerminating | Failure::NotFound) => Ok(Outcome::Done),
-            other => other,
-        }
+        conclude(&self.writes, &*self.events, ended, attempt).await
     }
 }
 

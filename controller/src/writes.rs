@@ -208,7 +208,20 @@ impl Writes {
             let path = pointer(["metadata", "finalizers", &index.to_string()]);
             [test(path.clone(), FINALIZER.into()), PatchOperation::Remove(RemoveOperation { path })]
         });
-        match self.patch_owner(key, seen, std::iter::once(uid).chain(removals).collect()).await {
+        let mut operations: Vec<_> = std::iter::once(uid).chain(removals).collect();
+        let released = match self.patch_owner(key, seen, operations.clone()).await {
+            // The scale subresource refuses every update of an object whose replicas are no number, and never ratchets. Mended,
+            // it can go.
+            Err(Failure::Rejected { code: 422, message })
+                if seen.spec.is_err() && message.contains(".spec.replicas") =>
+            {
+                let path = pointer(["spec", "replicas"]);
+                operations.push(PatchOperation::Add(AddOperation { path, value: json!(0) }));
+                self.patch_owner(key, seen, operations).await
+            }
+            answer => answer,
+        };
+        match released {
             Ok(owner) if owner.has_finalizer(FINALIZER) => {
                 let reason = format!("finalizer {FINALIZER} is there again");
                 Err(Failure::Undone { target: format!("webservice/{}", key.name()), reason })

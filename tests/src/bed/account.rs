@@ -57,7 +57,7 @@ pub(super) async fn grant(client: &Client, namespace: &str, rules: Vec<PolicyRul
     let wanted: BTreeSet<Right> =
         rules.iter().filter(|rule| rule.resource_names.is_none()).flat_map(rights).collect();
     eventually("the rights are known", async || {
-        for right in rbac::controller().iter().flat_map(rights) {
+        for right in rbac::controller().iter().chain(&rbac::leader_election()).flat_map(rights) {
             let is_granted = is_granted(client, namespace, &right).await;
             if is_granted != wanted.contains(&right) {
                 return Err(format!("{right:?} is granted: {is_granted}"));

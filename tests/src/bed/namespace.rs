@@ -26,6 +26,7 @@ use super::dump::dump;
 use super::must::Must;
 use super::objects::{Objects, condition, is_observed, is_ready, name, no_finalizers};
 use super::operator::OperatedNamespace;
+use super::policy::Policy;
 use super::test_cluster::{TestCluster, client};
 use super::webhook::Webhook;
 
@@ -170,6 +171,18 @@ impl TestNamespace {
     pub async fn grant(&self, rules: Vec<PolicyRule>) {
         self.account().await;
         account::grant(self.client(), &self.name, rules).await;
+    }
+
+    /// Puts a policy in force that refuses whatever the CEL `expression` on `object` does not hold of, among all that is
+    /// created and changed of ConfigMaps and WebServices here, but for the status.
+    pub async fn forbid_unless(&self, expression: &str) -> Policy {
+        Policy::validating(self, expression).await
+    }
+
+    /// Puts a policy in force that applies the list of `JSONPatch` which the CEL `expression` on `object` and `oldObject`
+    /// gives, to the same.
+    pub async fn rewrite(&self, expression: &str) -> Policy {
+        Policy::mutating(self, expression).await
     }
 
     /// kubectl, with this namespace as its default.

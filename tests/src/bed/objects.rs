@@ -45,13 +45,18 @@ impl Objects {
     /// Gives the object as it would be stored, without storing it.
     pub async fn accepts(&self, object: impl Into<Value>) -> Value {
         let object = object.into();
-        accepted(self.post(&object, &dry_run()).await, "create", &object)
+        accepted(self.try_accept(object.clone()).await, "create", &object)
+    }
+
+    /// The same, if it would be accepted.
+    pub async fn try_accept(&self, object: impl Into<Value>) -> Answer {
+        self.post(&object.into(), &dry_run()).await
     }
 
     /// Gives the refusal of an object that must not be stored.
     pub async fn rejects(&self, object: impl Into<Value>) -> Status {
         let object = object.into();
-        match self.post(&object, &dry_run()).await {
+        match self.try_accept(object).await {
             Ok(stored) => panic!("accepted, but must be refused: {stored:#}"),
             Err(refusal) => *refusal,
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use tokio::time::sleep;
 use webservice_api::constants::VALIDATE_PATH;
@@ -77,19 +77,26 @@ const QUICK: Plan = Plan {
     starts: 5,
 };
 
-/// Measures the given build of the webhook. It must be called on the thread that was pinned to the load's core.
-pub async fn run(webhook: PathBuf, measures: &[Measure], quick: bool) -> Result<Table> {
+/// An empty table for [`run`].
+#[must_use]
+pub fn table(quick: bool) -> Table {
+    Table::new("webhook", quick)
+}
+
+/// Measures the given build of the webhook. What fails leaves the rows that were measured before. It must be called on
+/// the thread that was pinned to the load's core.
+pub async fn run(webhook: PathBuf, measures: &[Measure], table: &mut Table) -> Result<()> {
     let servers = Servers::new(webhook)?;
     let bench = Bench {
-        plan: if quick { QUICK } else { FULL },
+        plan: if table.quick { QUICK } else { FULL },
         arms: [servers.webhook().await?, servers.echo().await?],
         servers,
     };
-    let mut table = Table::new("webhook", quick);
     for measure in measures {
-        table.rows.extend(bench.measure(*measure).await?);
+        let rows = bench.measure(*measure).await;
+        table.rows.extend(rows.with_context(|| format!("failed to measure {measure:?}"))?);
     }
-    Ok(table)
+    Ok(())
 }
 
 /// The programs, started.

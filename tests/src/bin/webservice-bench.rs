@@ -64,8 +64,10 @@ fn measure(args: WebhookArgs) -> Result<()> {
     let measures = if only.is_empty() { webhook::Measure::value_variants() } else { &only };
     let program = program.map_or_else(|| beside_this("webservice-webhook"), Ok)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
-    let table = runtime.block_on(webhook::run(program, measures, quick))?;
+    let mut table = webhook::table(quick);
+    let outcome = runtime.block_on(webhook::run(program, measures, &mut table));
     println!("{table}raw figures: {}", table.save(&output)?.display());
+    outcome?;
     if check { table.check() } else { Ok(()) }
 }
 

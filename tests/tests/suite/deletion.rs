@@ -1,10 +1,16 @@
 //! Deletion: the child goes first, and nothing is held longer than it must be.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
-use webservice_tests::bed::{TestNamespace, condition, eventually, uid, webservice};
+use webservice_api::constants::FINALIZER;
+use webservice_tests::bed::{TestNamespace, condition, eventually, uid, webservice, within};
+
+/// What a namespace may take to go.
+const NAMESPACE: Duration = Duration::from_mins(3);
 
 #[tokio::test]
 async fn deleting_a_webservice_removes_its_child_before_the_finalizer() {
@@ -107,10 +113,21 @@ async fn a_namespace_that_is_deleted_while_much_is_created_in_it_goes() {
     }
     namespaces.delete(ns.name(), &DeleteParams::background()).await.unwrap();
 
-    eventually("the namespace is gone", async || match namespaces.get_opt(ns.name()).await.unwrap() {
+    // Most of this is the namespace controller's time, and it is busy with the namespaces of all other tests.
+    within(NAMESPACE, "the namespace is gone", async || match namespaces.get_opt(ns.name()).await.unwrap() {
         None => Ok(()),
         Some(namespace) => Err(format!("{:?}", namespace.status)),
     })
     .await;
     assert_eq!(controller.metrics().await.count("controller_runtime_reconcile_errors_total", &[]), 0);
+}
+
+#[tokio::test]
+async fn a_new_object_that_claims_to_be_deleted_already_gets_our_finalizer_like_any_other() {
+    let (ns, _webhook) = TestNamespace::with_webhook().await;
+    let exported = webservice("checkout")
+        .edit(|object| object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    let stored = ns.webservices().create(exported).await;
+    assert_eq!(stored["metadata"]["finalizers"], json!([FINALIZER]));
+    assert!(stored["metadata"]["deletionTimestamp"].is_null(), "{stored:#}");
 }

@@ -1,7 +1,8 @@
 //! `dependsOn`: what comes first, who waits, and who is woken.
 
 use serde_json::{Value, json};
-use webservice_tests::bed::{TestNamespace, condition, version, webservice};
+use webservice_api::constants::MANAGED_BY_LABEL;
+use webservice_tests::bed::{TestNamespace, condition, uid, version, webservice};
 
 async fn version_of_child(ns: &TestNamespace, name: &str) -> u64 {
     version(&ns.config_maps().get(&format!("{name}-desired")).await).parse().unwrap()
@@ -108,4 +109,24 @@ async fn a_dependency_that_only_changes_does_not_disturb_who_depends_on_it() {
 
     let writes = ns.writes_since(&mark).await;
     assert!(writes.iter().all(|write| write.contains("billing")), "{writes:?}");
+}
+
+#[tokio::test]
+async fn a_closed_gate_keeps_no_child_from_being_repaired_that_has_also_lost_its_label() {
+    let ns = TestNamespace::with_operator().await;
+    ns.webservices().create(webservice("billing")).await;
+    ns.webservices().create(webservice("checkout").depends_on(["billing"])).await;
+    ns.await_ready("checkout").await;
+    let child = ns.config_maps().get("checkout-desired").await;
+    ns.webservices().delete("billing").await;
+    ns.await_reason("checkout", "DependencyNotReady").await;
+
+    let damage = json!({"metadata": {"labels": {MANAGED_BY_LABEL: null}}, "data": {"image": "nginx:1.26"}});
+    ns.config_maps().merge("checkout-desired", damage).await;
+
+    let is_repaired = |now: &Value| {
+        now["metadata"]["labels"] == child["metadata"]["labels"] && now["data"] == child["data"]
+    };
+    let repaired = ns.config_maps().await_that("checkout-desired", "is repaired", is_repaired).await;
+    assert_eq!(uid(&repaired), uid(&child));
 }

@@ -189,10 +189,12 @@ async fn step_6_a_real_failure_backs_off_exponentially_and_lets_others_pass() {
     ns.webservices().merge("other", json!({"spec": {"replicas": 7}})).await;
     ns.await_ready("other").await;
 
-    let gaps: Vec<f64> =
-        attempts.windows(2).map(|pair| (pair[1] - pair[0]).total(Unit::Second).unwrap()).collect();
-    let (last, before) = gaps.split_last().unwrap();
-    assert!(last * 3.0 > before.iter().sum(), "the gaps do not grow: {gaps:?}");
+    // From 5 ms on, doubled each time, less up to a half by chance; one try may come early, and a request takes its time.
+    let gaps = attempts.windows(2).map(|pair| (pair[1] - pair[0]).total(Unit::Second).unwrap());
+    let shortest = (-1..).map(|doubled| 0.0025 * f64::powi(2.0, doubled));
+    for (gap, shortest) in gaps.zip(shortest) {
+        assert!(gap >= shortest, "{gap} s is less than {shortest} s: {attempts:?}");
+    }
     let failing = ns.webservices().get("checkout").await;
     assert_eq!(condition(&failing, "Reconciling")["reason"], "Forbidden");
     assert!(ns.controller.metrics().await.count("controller_runtime_reconcile_errors_total", &[]) >= 9);
@@ -217,7 +219,8 @@ async fn step_6_a_failure_heals_by_itself_and_the_next_one_is_a_first_one_again(
     ns.webservices().merge("checkout", json!({"spec": {"replicas": 6}})).await;
     let attempts = await_attempts(&ns, &mark, 3).await;
     let wait = attempts[2] - attempts[0];
-    assert!(wait.total(Unit::Second).unwrap() < 1.0, "the schedule goes on where it was: {attempts:?}");
+    // It would be twice as long at least if the schedule went on where it was.
+    assert!(wait.total(Unit::Second).unwrap() < 3.5, "{attempts:?}");
 }
 
 #[tokio::test]

@@ -6,12 +6,15 @@
 mod admission;
 mod agreement;
 mod bad_input;
+mod contested;
 mod deletion;
 mod dependencies;
 mod lab;
 mod ownership;
+mod races;
 mod restart;
 mod sharing;
+mod standby;
 mod steady;
 mod suspend;
 mod tutorial;

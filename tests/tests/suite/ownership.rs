@@ -260,3 +260,33 @@ async fn a_copy_of_the_child_in_another_namespace_is_ignored_and_the_original_st
     ns.controller.settle(&ns).await;
     assert_eq!(version(&ns.config_maps().get(CHILD).await), version(&child));
 }
+
+#[tokio::test]
+async fn the_replicas_of_a_foreign_map_are_not_reported_as_ours() {
+    let ns = TestNamespace::with_operator().await;
+    let mut foreign = config_map(CHILD);
+    foreign["data"]["replicas"] = json!("-7");
+    assert_untouched(&ns, foreign).await;
+    assert_eq!(ns.webservices().get("checkout").await["status"]["replicas"], 0);
+}
+
+#[tokio::test]
+async fn an_immutable_orphan_is_adopted_and_then_replaced_when_the_successor_wants_something_else() {
+    let (ns, _, orphan) = at_rest().await;
+    ns.config_maps().merge(CHILD, json!({"immutable": true})).await;
+    ns.webservices().delete_with("checkout", &DeleteParams::orphan()).await;
+    ns.webservices().await_gone("checkout").await;
+    let mark = ns.mark().await;
+
+    ns.webservices().create(webservice("checkout").replicas(4)).await;
+    let successor = ns.await_ready("checkout").await;
+
+    let child = ns.config_maps().get(CHILD).await;
+    assert_ne!(uid(&child), uid(&orphan));
+    assert_eq!(child["data"]["replicas"], "4");
+    assert!(is_controlled_by(&child, &successor), "{child:#}");
+    let writes = ns.writes_since(&mark).await;
+    let expected = ["create", "delete", "update"].map(|verb| format!("{verb} configmaps {CHILD}"));
+    let children: Vec<_> = writes.into_iter().filter(|write| write.contains("configmaps")).collect();
+    assert_eq!(children, expected);
+}

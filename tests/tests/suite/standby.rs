@@ -1,0 +1,88 @@
+//! Two controllers and one Lease: one leads, the other stands by and takes over.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use webservice_api::rbac;
+use webservice_tests::bed::{Call, Controller, TestNamespace, eventually, webservice};
+
+/// As the Lease says: what a leader that fell silent still has.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// A standby that watches the Lease needs milliseconds, and a busy machine some more.
+const TAKE_OVER: Duration = Duration::from_secs(5);
+
+async fn candidate(ns: &TestNamespace) -> Controller {
+    let namespace = format!("--leader-election-namespace={}", ns.name());
+    ns.controller().flags(["--leader-elect", &namespace]).start().await
+}
+
+async fn await_leading(controller: &Controller) {
+    controller.process().await_line("leads", |line: &Value| line["message"] == "leading").await;
+}
+
+/// A namespace with a leader and a standby.
+async fn with_standby() -> (TestNamespace, Controller, Controller) {
+    let ns = TestNamespace::new().await;
+    ns.grant([rbac::controller(), rbac::leader_election()].concat()).await;
+    let leader = candidate(&ns).await;
+    await_leading(&leader).await;
+    let mark = ns.mark().await;
+    let standby = candidate(&ns).await;
+    eventually("the standby knows who leads", async || {
+        let calls = ns.calls_since(&mark).await;
+        let has_looked = |call: &Call| (&*call.resource, &*call.verb, call.code) == ("leases", "get", 200);
+        if calls.all().iter().any(has_looked) { Ok(()) } else { Err(format!("{calls:?}")) }
+    })
+    .await;
+    (ns, leader, standby)
+}
+
+/// How long it takes from now on until a new object is Ready.
+async fn time_to_ready(ns: &TestNamespace) -> Duration {
+    let asked = Instant::now();
+    ns.webservices().create(webservice("after")).await;
+    ns.await_ready("after").await;
+    asked.elapsed()
+}
+
+#[tokio::test]
+async fn a_standby_follows_what_comes_and_goes_and_queues_nothing() {
+    let (ns, _leader, standby) = with_standby().await;
+    for number in 0..20 {
+        let name = format!("w-{number}");
+        ns.webservices().create(webservice(&name)).await;
+        ns.await_ready(&name).await;
+        if number % 2 == 0 {
+            ns.webservices().delete(&name).await;
+            ns.webservices().await_gone(&name).await;
+        }
+        assert_eq!(standby.metrics().await.count("workqueue_depth", &[]), 0, "after {name}");
+    }
+    eventually("the standby has followed", async || {
+        match standby.metrics().await.count("webservice_cached_objects", &[]) {
+            20 => Ok(()),
+            others => Err(format!("{others} objects in its caches")),
+        }
+    })
+    .await;
+    let metrics = standby.metrics().await;
+    assert_eq!((metrics.count("workqueue_depth", &[]), metrics.count("workqueue_adds_total", &[])), (0, 0));
+}
+
+#[tokio::test]
+async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
+    let (ns, leader, standby) = with_standby().await;
+    leader.process().stop().await;
+    let taken = time_to_ready(&ns).await;
+    assert!(taken < TAKE_OVER, "it took {taken:?}");
+    await_leading(&standby).await;
+}
+
+#[tokio::test]
+async fn a_leader_that_is_killed_is_succeeded_when_its_lease_has_run_out() {
+    let (ns, leader, standby) = with_standby().await;
+    leader.process().kill().await;
+    let taken = time_to_ready(&ns).await;
+    assert!(taken < LEASE_DURATION + TAKE_OVER, "it took {taken:?}");
+    await_leading(&standby).await;
+}

@@ -56,6 +56,9 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
 /// Tests that run our programs, and need no cluster for it.
 const WITHOUT_CLUSTER: [&str; 3] = ["plugin", "reload", "webhook"];
 
+/// Tests of the suite at a time: they wait most of the time, for the API server or for a deadline.
+const THREADS: usize = 6;
+
 /// The suite or a part of it, on a cluster that is there for it alone.
 pub(crate) async fn on_a_cluster(
     filter: Option<&str>,
@@ -67,8 +70,8 @@ pub(crate) async fn on_a_cluster(
     let (options, progress) = (Options::default(), Terminal::new());
     let started = Cluster::up(&name, Tier::ControlPlane, &options, &progress);
     report.time("cluster", started).await?;
-    let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite"]);
-    suite.args(filter);
+    let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite", "--"]);
+    suite.args(filter).arg(format!("--test-threads={THREADS}"));
     suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
     report.command("cluster suite", &mut suite).await
 }

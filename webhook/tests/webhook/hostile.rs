@@ -174,6 +174,13 @@ fn operations() -> Vec<Case> {
         ("CREATE", "", broken.clone(), json!(null), Denied(422)),
         ("UPDATE", "", broken.clone(), webservice(&json!({"image": "a"})), Denied(422)),
         ("UPDATE", "", broken.clone(), broken.clone(), Allowed),
+        (
+            "UPDATE",
+            "",
+            json!({"spec": 7}),
+            json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}),
+            Allowed,
+        ),
         ("UPDATE", "", broken.clone(), json!(null), Denied(422)),
         ("UPDATE", "", broken.clone(), json!("text"), Denied(422)),
         ("UPDATE", "status", broken.clone(), broken.clone(), Allowed),
@@ -280,9 +287,9 @@ fn oddities() -> Vec<Case> {
         ),
         case("neither name nor metadata", raw_object(r#"{"spec": {"image": "a:1"}}"#), Allowed),
         case(
-            "an object on its way out",
+            "a new object that says it is on its way out",
             raw_object(r#"{"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}"#),
-            Allowed,
+            Denied(422),
         ),
     ];
     let mut bytes = raw_spec(r#"{"image": "nginx:1.27", "unknown": "BYTES"}"#).into_bytes();

@@ -7,7 +7,9 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
 
 use crate::args::Connection;
-use crate::error::{Error, chain};
+use webservice_controller::failure::with_sources;
+
+use crate::error::Error;
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -34,7 +36,7 @@ pub(crate) async fn connect(wanted: &Connection) -> Result<Connected, Error> {
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let namespace = wanted.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
     let client = Client::try_from(config)
-        .map_err(|error| Error::Client { server: server.clone(), reason: chain(&error) })?;
+        .map_err(|error| Error::Client { server: server.clone(), reason: with_sources(&error) })?;
     Ok(Connected { client, server, namespace })
 }
 
@@ -92,6 +94,6 @@ fn reason(error: KubeconfigError) -> String {
         KubeconfigError::CurrentContextNotSet => {
             "it has no current-context; name one with --context".to_owned()
         }
-        other => chain(&other),
+        other => with_sources(&other),
     }
 }

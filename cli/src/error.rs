@@ -35,20 +35,6 @@ pub(crate) enum Error {
     Output { reason: String },
 }
 
-/// The error and its causes, without what a cause only repeats.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        if !text.contains(&cause_text) {
-            text = format!("{text}: {cause_text}");
-        }
-        source = cause.source();
-    }
-    text
-}
-
 /// What is at the bottom of an error: of a failed connection the only part that helps.
 pub(crate) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());

@@ -132,7 +132,8 @@ impl RetryHint for Failure {
 }
 
 /// The error and what caused it, without saying the same twice.
-pub(crate) fn with_sources(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn with_sources(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

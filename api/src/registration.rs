@@ -75,6 +75,17 @@ pub fn validating(
     }
 }
 
+/// Has a validating configuration asked about the scale subresource, too: for a policy with an overall maximum of replicas,
+/// which `kubectl scale` and autoscalers would go past otherwise.
+#[must_use]
+pub fn checking_scale(mut configuration: ValidatingWebhookConfiguration) -> ValidatingWebhookConfiguration {
+    for rules in configuration.webhooks.iter_mut().flatten().filter_map(|webhook| webhook.rules.as_mut()) {
+        let resources = Some(vec![format!("{PLURAL}/scale")]);
+        rules.push(RuleWithOperations { resources, ..creations_and_updates() });
+    }
+    configuration
+}
+
 fn named(name: &str) -> ObjectMeta {
     ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() }
 }

@@ -5,6 +5,7 @@
 
 mod bundle;
 mod ca;
+mod client;
 pub mod expiry;
 mod leaf;
 mod pair;
@@ -14,6 +15,7 @@ mod x509;
 
 pub use bundle::{Bundle, BundleError};
 pub use ca::{COMMON_NAME, Ca, IssueError};
+pub use client::{ClientAuthorities, ClientCaError, names};
 pub use expiry::Validity;
 pub use leaf::Leaf;
 pub use pair::{Pair, PairError};

@@ -83,6 +83,9 @@ pub(crate) struct ValidateArgs {
     /// Files to check; - is standard input
     #[arg(short = 'f', long = "filename", value_name = "FILE", required = true, num_args = 1..)]
     pub(crate) files: Vec<PathBuf>,
+    /// File with the webhook's policy (YAML); without it no limits are checked beyond what makes an object work
+    #[arg(long, value_name = "FILE")]
+    pub(crate) policy: Option<PathBuf>,
     /// How the answer is printed
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,

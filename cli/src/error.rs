@@ -31,6 +31,8 @@ pub(crate) enum Error {
     NotFound { key: ObjectKey },
     #[error(transparent)]
     Request(#[from] Failure),
+    #[error("failed to use policy {}: {reason}", path.display())]
+    Policy { path: PathBuf, reason: String },
     #[error("failed to print the answer: {reason}")]
     Output { reason: String },
 }

@@ -7,16 +7,22 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use webservice_api::constants::{API_VERSION, KIND};
 use webservice_api::draft::{Draft, Json};
-use webservice_api::rules::{Report, Violation, check};
+use webservice_api::rules::{Policy, Report, Violation};
 
 use crate::args::ValidateArgs;
 use crate::error::Error;
 use crate::output::{Answer, Verdict, text};
 
-#[allow(clippy::unnecessary_wraps, reason = "the commands look alike to their caller")]
 pub(crate) fn run(args: &ValidateArgs) -> Result<Answer, Error> {
-    let findings: Vec<_> = args.files.iter().flat_map(|path| read(path)).collect();
+    let policy = args.policy.as_deref().map(read_policy).transpose()?.unwrap_or_default();
+    let findings: Vec<_> = args.files.iter().flat_map(|path| read(path, &policy)).collect();
     Ok(answer(&findings))
+}
+
+fn read_policy(path: &Path) -> Result<Policy, Error> {
+    let unusable = |reason: String| Error::Policy { path: path.to_owned(), reason };
+    let yaml = std::fs::read(path).map_err(|error| unusable(format!("failed to read it: {error}")))?;
+    Policy::parse(&yaml).map_err(|error| unusable(error.to_string()))
 }
 
 /// What was found in one place of one file.
@@ -90,12 +96,12 @@ fn answer(findings: &[Finding]) -> Answer {
     }
 }
 
-fn read(path: &Path) -> Vec<Finding> {
+fn read(path: &Path, policy: &Policy) -> Vec<Finding> {
     let is_stdin = path == Path::new("-");
     let file = if is_stdin { "standard input".to_owned() } else { path.display().to_string() };
     let text = if is_stdin { io::read_to_string(io::stdin().lock()) } else { std::fs::read_to_string(path) };
     match text {
-        Ok(text) => findings(&file, &text),
+        Ok(text) => findings(&file, &text, policy),
         Err(error) => {
             vec![Finding { place: file, outcome: Outcome::Unreadable(format!("failed to read: {error}")) }]
         }
@@ -103,7 +109,7 @@ fn read(path: &Path) -> Vec<Finding> {
 }
 
 /// What is wrong with each document of `text`.
-fn findings(file: &str, text: &str) -> Vec<Finding> {
+fn findings(file: &str, text: &str, policy: &Policy) -> Vec<Finding> {
     let whole = |fault: String| vec![Finding { place: file.to_owned(), outcome: Outcome::Unreadable(fault) }];
     let documents = match documents(text) {
         Ok(documents) => documents,
@@ -116,7 +122,7 @@ fn findings(file: &str, text: &str) -> Vec<Finding> {
     documents
         .iter()
         .enumerate()
-        .flat_map(|(index, document)| check_document(&place(index), document))
+        .flat_map(|(index, document)| check_document(&place(index), document, policy))
         .collect()
 }
 
@@ -128,24 +134,24 @@ fn documents(text: &str) -> Result<Vec<Value>, String> {
 }
 
 /// Checks a document, or each item of a v1 List.
-fn check_document(place: &str, document: &Value) -> Vec<Finding> {
+fn check_document(place: &str, document: &Value, policy: &Policy) -> Vec<Finding> {
     match &document["items"] {
         Value::Array(items) if document["kind"] == "List" => {
             let place = |index: usize| format!("{place}, items[{index}]");
-            items.iter().enumerate().map(|(index, item)| check_object(place(index), item)).collect()
+            items.iter().enumerate().map(|(index, item)| check_object(place(index), item, policy)).collect()
         }
-        _ => vec![check_object(place.to_owned(), document)],
+        _ => vec![check_object(place.to_owned(), document, policy)],
     }
 }
 
-fn check_object(place: String, object: &Value) -> Finding {
+fn check_object(place: String, object: &Value, policy: &Policy) -> Finding {
     let outcome = match Draft::deserialize(object) {
         Err(error) => Outcome::Unreadable(format!("failed to decode: {error}")),
         Ok(draft) => match stranger(&draft) {
             Some(fault) => Outcome::Stranger(fault),
             None => Outcome::Checked {
                 name: draft.metadata.name.as_text().map(ToOwned::to_owned),
-                report: check(&draft),
+                report: policy.check(&draft),
             },
         },
     };
@@ -172,7 +178,7 @@ mod tests {
     use super::*;
 
     fn validated(text: &str) -> Answer {
-        answer(&findings("shop.yaml", text))
+        answer(&findings("shop.yaml", text, &Policy::default()))
     }
 
     const CHECKOUT: &str = "{apiVersion: apps.labhub.io/v1, kind: WebService, metadata: {name: checkout}, spec: {image: 'nginx:1.27'}}";

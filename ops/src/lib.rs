@@ -1,8 +1,8 @@
 //! What the webhook and the controller both have around their work.
 //!
 //! The two never depend on each other, so what they share stands here: flags of the same form ([`args`]), one frame of a
-//! process ([`process`]: [`logging`], runtime, [`shutdown`], exit code), and one HTTP server that nobody can hold up, for
-//! reviews, [`probes`] and [`metrics`] alike.
+//! process ([`process`]: [`logging`], runtime, [`shutdown`], exit code), files that may change ([`latest`]), and one HTTP
+//! server that nobody can hold up, for reviews, [`probes`] and [`metrics`] alike.
 //!
 //! ```text
 //! listen ─► server ─► connection ─► a router: reviews, probes, metrics
@@ -13,6 +13,7 @@
 mod activity;
 pub mod args;
 mod connection;
+pub mod latest;
 pub mod listen;
 pub mod logging;
 pub mod metrics;

@@ -9,7 +9,7 @@ use axum::Router;
 use prometheus_client::metrics::counter::Counter;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::{TlsAcceptor, rustls};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -110,11 +110,21 @@ impl Transport {
                     Ok(stream) => connection::serve(stream, router, limits, draining).await,
                     Err(error) => {
                         errors.inc();
-                        tracing::debug!(%error, "a TLS handshake failed");
+                        report(&error);
                     }
                 }
             }
         }
+    }
+}
+
+/// A client that is asked for a certificate and has none is misconfigured; whatever else goes wrong may be a port scan.
+fn report(error: &io::Error) {
+    let fault = error.get_ref().and_then(|fault| fault.downcast_ref());
+    if let Some(rustls::Error::NoCertificatesPresented) = fault {
+        tracing::warn!("refused a client without a certificate");
+    } else {
+        tracing::debug!(%error, "a TLS handshake failed");
     }
 }
 

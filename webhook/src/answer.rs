@@ -7,13 +7,15 @@ use serde::Serialize;
 use webservice_api::constants::{GROUP, KIND};
 use webservice_api::rules::{self, Violation};
 
+use crate::audit::{self, Annotations};
 use crate::decide::Decision;
 use crate::review::{API_VERSION, REVIEW_KIND, Review};
 use crate::warnings;
 
 /// Writes the answer to `review` as JSON.
 pub fn encode(review: &Review<'_>, decision: &Decision) -> serde_json::Result<Vec<u8>> {
-    let mut response = Response { uid: &review.uid, ..Response::default() };
+    let audit_annotations = audit::annotations(decision);
+    let mut response = Response { uid: &review.uid, audit_annotations, ..Response::default() };
     match decision {
         Decision::Allow { patch, warnings, .. } => {
             response.allowed = true;
@@ -83,6 +85,7 @@ struct Response<'a> {
     warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<Status<'a>>,
+    audit_annotations: Annotations,
 }
 
 /// `metav1.Status`.
@@ -155,7 +158,7 @@ mod tests {
             answer(&allow(Patch::default(), Vec::new())),
             json!({
                 "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
-                "response": {"uid": "u-\"1\"", "allowed": true},
+                "response": {"uid": "u-\"1\"", "allowed": true, "auditAnnotations": {"decision": "allowed"}},
             })
         );
     }
@@ -180,6 +183,7 @@ mod tests {
             response,
             json!({
                 "uid": "u-\"1\"", "allowed": false,
+                "auditAnnotations": {"decision": "denied", "rules": "some-rule", "warnings": "some-rule"},
                 "warnings": ["spec.x: must be better"],
                 "status": {
                     "status": "Failure", "code": 422, "reason": "Invalid",

@@ -32,9 +32,34 @@ pub struct Config {
     #[arg(long, env = "WEBHOOK_CERT_DIR", value_name = "DIRECTORY", default_value = "/etc/webhook/tls")]
     pub cert_dir: PathBuf,
 
-    /// How often the certificate is read again
+    /// How often the certificate, the policy and the client CA are read again
     #[arg(long, env = "WEBHOOK_CERT_INTERVAL", value_name = "DURATION", default_value = "1s", value_parser = positive_duration)]
     pub cert_interval: Duration,
+
+    /// File with the policy (YAML), usually of a mounted ConfigMap. Without it no limits are set beyond what makes an object work
+    ///
+    /// The file may come later and change at any time: until there is a usable policy the webhook is not ready and answers no
+    /// review, and a change that cannot be used leaves the last good one in force.
+    #[arg(long, env = "WEBHOOK_POLICY", value_name = "FILE")]
+    pub policy: Option<PathBuf>,
+
+    /// User whose updates are not checked where they leave the spec alone, usually the controller's account. Repeatable
+    #[arg(long = "exempt-user", env = "WEBHOOK_EXEMPT_USERS", value_name = "NAME", value_delimiter = ',')]
+    pub exempt_users: Vec<String>,
+
+    /// File with the CA certificates (PEM) that vouch for the API server. With it, clients must present a certificate
+    #[arg(long, env = "WEBHOOK_CLIENT_CA", value_name = "FILE")]
+    pub client_ca: Option<PathBuf>,
+
+    /// Name that a client's certificate must carry, as common or alternative name. Repeatable; without it any name will do
+    #[arg(
+        long = "client-name",
+        env = "WEBHOOK_CLIENT_NAMES",
+        value_name = "NAME",
+        value_delimiter = ',',
+        requires = "client_ca"
+    )]
+    pub client_names: Vec<String>,
 
     /// Most connections at a time, on each address; more wait to be accepted
     #[arg(long, env = "WEBHOOK_MAX_CONNECTIONS", value_name = "COUNT", default_value_t = MAX_CONNECTIONS, value_parser = count)]
@@ -77,6 +102,17 @@ mod tests {
     fn of_a_repeated_flag_the_last_one_counts() {
         let config = parse(&["--shutdown-grace=1s", "--shutdown-grace=2s"]).unwrap();
         assert_eq!(config.shutdown_grace, Duration::from_secs(2));
+    }
+
+    #[test]
+    fn names_can_be_given_one_by_one_or_together() {
+        let config = parse(&["--exempt-user=a", "--exempt-user=b,c"]).unwrap();
+        assert_eq!(config.exempt_users, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn names_of_clients_without_a_ca_would_be_checked_by_nobody_and_are_refused() {
+        assert!(parse(&["--client-name=kube-apiserver"]).unwrap_err().contains("--client-ca"));
     }
 
     #[test]

@@ -10,12 +10,13 @@ use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Semaphore;
 
-use crate::answer;
 use crate::body::{Budget, Payload, discard};
 use crate::decide::Decision;
 use crate::metrics::WebhookMetrics;
 use crate::refusal::Refusal;
 use crate::review::Review;
+use crate::terms::{LatestTerms, Terms};
+use crate::{answer, audit, deadline};
 
 /// What both webhooks share: how much is worked on at a time.
 #[derive(Debug, Clone)]
@@ -33,7 +34,8 @@ impl Gate {
 /// One of the two webhooks.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
-    pub(crate) decide: fn(&Review<'_>) -> Decision,
+    pub(crate) decide: fn(&Review<'_>, &Terms) -> Decision,
+    pub(crate) terms: LatestTerms,
     pub(crate) gate: Gate,
     pub(crate) metrics: WebhookMetrics,
 }
@@ -41,7 +43,9 @@ pub(crate) struct Endpoint {
 /// Answers one request.
 pub(crate) async fn admit(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
     let _in_flight = endpoint.metrics.start();
-    let response = endpoint.respond(request).await.unwrap_or_else(|refusal| {
+    let allowance = deadline::allowance(request.uri());
+    let answer = tokio::time::timeout(allowance, endpoint.respond(request)).await;
+    let response = answer.unwrap_or(Err(Refusal::Late(allowance))).unwrap_or_else(|refusal| {
         log_refusal(&refusal);
         refusal.into_response()
     });
@@ -73,7 +77,7 @@ impl Endpoint {
     fn review(&self, payload: &Payload) -> Result<Vec<u8>, Refusal> {
         catch_unwind(AssertUnwindSafe(|| {
             let review = Review::decode(payload.as_slice())?;
-            let decision = (self.decide)(&review);
+            let decision = (self.decide)(&review, &self.terms.now()?);
             self.metrics.decided(&decision);
             log(&review, &decision);
             Ok(answer::encode(&review, &decision)?)
@@ -111,7 +115,7 @@ fn log(review: &Review<'_>, decision: &Decision) {
     let operation = review.operation;
     match decision {
         Decision::Deny { violations, .. } => {
-            let rules = violations.iter().map(|violation| violation.rule).collect::<Vec<_>>().join(",");
+            let rules = audit::ids(violations);
             tracing::info!(uid, namespace, name, ?operation, rules, "denied");
         }
         Decision::Unreadable { reason } => {

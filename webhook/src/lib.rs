@@ -7,13 +7,17 @@
 //!
 //! ```text
 //! ops::server ─► routes ─► handlers ─► review ─► decide ─► answer
-//!      │                      │
-//! tls ─► certs         body, refusal, metrics
+//!      │                      │                   │         │
+//! tls ─► certs, clients   deadline, body,      terms:    audit,
+//!                         refusal, metrics     policy    warnings
 //! ```
 
 pub mod answer;
+mod audit;
 mod body;
+mod clients;
 pub mod config;
+mod deadline;
 pub mod decide;
 mod handlers;
 mod metrics;
@@ -22,6 +26,7 @@ mod refusal;
 pub mod review;
 mod routes;
 mod stop;
+pub mod terms;
 mod tls;
 mod warnings;
 mod webhook;

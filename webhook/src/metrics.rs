@@ -14,6 +14,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use webservice_api::rules::Violation;
 use webservice_certs::{ServedCertificate, Status};
+use webservice_ops::latest::Reads;
 use webservice_ops::metrics::{register, write};
 
 use crate::decide::Decision;
@@ -26,6 +27,8 @@ pub(crate) struct Metrics {
     requests: Family<RequestLabels, Counter>,
     decisions: Family<DecisionLabels, Counter>,
     handshake_errors: Counter,
+    file_reads: Family<FileLabels, Counter>,
+    file_read_errors: Family<FileLabels, Counter>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -44,6 +47,11 @@ struct DecisionLabels {
     webhook: &'static str,
     outcome: &'static str,
     rule: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FileLabels {
+    file: &'static str,
 }
 
 impl Metrics {
@@ -72,7 +80,7 @@ impl Metrics {
             decisions: register(
                 registry,
                 "webservice_admission_decisions",
-                "Admission decisions: allowed, or denied, warned and defaulted once per rule or field",
+                "Admission decisions: allowed once per request; denied once per rule, would-deny once per rule that only warned, defaulted once per field",
                 Family::default(),
             ),
             handshake_errors: register(
@@ -81,6 +89,27 @@ impl Metrics {
                 "Connections that did not complete a TLS handshake",
                 Counter::default(),
             ),
+            file_reads: register(
+                registry,
+                "webservice_file_reads",
+                "Total number of reads of a file that may change",
+                Family::default(),
+            ),
+            file_read_errors: register(
+                registry,
+                "webservice_file_read_errors",
+                "Total number of reads that gave nothing usable: the last good content stays in force",
+                Family::default(),
+            ),
+        }
+    }
+
+    /// The counters of a file that is read again and again.
+    pub(crate) fn file(&self, file: &'static str) -> Reads {
+        let labels = FileLabels { file };
+        Reads {
+            total: self.file_reads.get_or_create_owned(&labels),
+            errors: self.file_read_errors.get_or_create_owned(&labels),
         }
     }
 
@@ -134,11 +163,11 @@ impl WebhookMetrics {
                 for field in defaulted {
                     self.count("defaulted", field);
                 }
-                self.count_each("warned", warnings);
+                self.count_each("would-deny", warnings);
             }
             Decision::Deny { violations, warnings } => {
                 self.count_each("denied", violations);
-                self.count_each("warned", warnings);
+                self.count_each("would-deny", warnings);
             }
             Decision::Unreadable { .. } => self.count("denied", "unreadable"),
         }
@@ -246,7 +275,7 @@ mod tests {
         for (outcome, rule) in [
             ("denied", "a"),
             ("denied", "b"),
-            ("warned", "c"),
+            ("would-deny", "c"),
             ("allowed", ""),
             ("defaulted", "spec.tier"),
             ("denied", "unreadable"),

@@ -2,9 +2,10 @@
 
 use tokio_util::sync::CancellationToken;
 use webservice_certs::{ServedCertificate, Status};
+use webservice_ops::latest::Latest;
 use webservice_ops::probes::Check;
 
-/// What must hold; `stopping` is cancelled when the process was told to stop.
+/// What must hold of certificate and stop; `stopping` is cancelled when the process was told to stop.
 pub(crate) fn checks(certificate: ServedCertificate, stopping: CancellationToken) -> Vec<Check> {
     let not_draining =
         move || if stopping.is_cancelled() { Err("the process is shutting down".to_owned()) } else { Ok(()) };
@@ -12,6 +13,12 @@ pub(crate) fn checks(certificate: ServedCertificate, stopping: CancellationToken
         Check::new("certificate", move || is_usable(certificate.status())),
         Check::new("not-draining", not_draining),
     ]
+}
+
+/// There is a usable value of a file that was asked for. A later one that cannot be used ends nobody's readiness: the last
+/// good one stays.
+pub(crate) fn was_read<T: Send + Sync + 'static>(name: &'static str, latest: Latest<T>) -> Check {
+    Check::new(name, move || latest.check())
 }
 
 fn is_usable(certificate: Status) -> Result<(), String> {

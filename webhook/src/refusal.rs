@@ -1,5 +1,7 @@
 //! HTTP answers for what is no answerable review.
 
+use std::time::Duration;
+
 use axum::http::StatusCode;
 use axum::http::header::{HeaderValue, RETRY_AFTER};
 use axum::response::{IntoResponse, Response};
@@ -20,6 +22,12 @@ pub(crate) enum Refusal {
     Undecodable(#[from] DecodeError),
     #[error("too many reviews at a time; come back in a second")]
     Busy,
+    #[error(
+        "failed to answer within {0:?}, before the caller gives up: the request had not come in whole by then"
+    )]
+    Late(Duration),
+    #[error("failed to decide: no usable policy has been read yet; the log and /readyz say why")]
+    NoPolicy,
     #[error("failed to write the answer: {0}")]
     Encode(#[from] serde_json::Error),
     #[error("failed to decide: the webhook has a fault; its log says more")]
@@ -33,6 +41,7 @@ impl Refusal {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Interrupted(_) | Self::Undecodable(_) => StatusCode::BAD_REQUEST,
             Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Late(_) | Self::NoPolicy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Encode(_) | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -41,9 +50,9 @@ impl Refusal {
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         let mut response = (self.status(), self.to_string()).into_response();
-        // The API server comes back where it is told when. It is told so for load only: a fault would be met again, and
-        // what happens then is for failurePolicy to say.
-        if matches!(self, Self::Busy) {
+        // The API server comes back where it is told when. It is told so for load, and where another replica may be asked: a
+        // fault would be met again, after a late answer no time is left, and what happens then is for failurePolicy to say.
+        if matches!(self, Self::Busy | Self::NoPolicy) {
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
         response

@@ -23,8 +23,11 @@ pub struct Review<'a> {
     pub operation: Operation,
     /// The subresource that is written, empty for the object itself.
     pub subresource: Cow<'a, str>,
-    /// Whether it is about a `WebService`. A registration that sends other kinds is mistaken, and they pass untouched.
+    /// Whether it is about a `WebService` or the Scale of one. A registration that sends other kinds is mistaken, and they pass
+    /// untouched.
     pub concerns_us: bool,
+    /// Who asks for it, empty where nobody knows.
+    pub user: Cow<'a, str>,
     /// Name of the object, empty while the API server has not generated one.
     pub name: Cow<'a, str>,
     /// Namespace of the object.
@@ -96,7 +99,8 @@ impl<'a> Review<'a> {
             uid: request.uid,
             operation: request.operation,
             subresource: Text::into_cow(request.sub_resource),
-            concerns_us: request.kind.is_none_or(|kind| kind.group == GROUP && kind.kind == KIND),
+            concerns_us: request.kind.is_none_or(|kind| kind.concerns_us()),
+            user: Text::into_cow(request.user_info.and_then(|user| user.username)),
             name: Text::into_cow(request.name),
             namespace: Text::into_cow(request.namespace),
             objects: objects(request.object, request.old_object),
@@ -140,6 +144,8 @@ struct EnvelopeRequest<'a, T> {
     name: Option<Text<'a>>,
     #[serde(borrow)]
     namespace: Option<Text<'a>>,
+    #[serde(borrow)]
+    user_info: Option<UserInfo<'a>>,
     object: Option<T>,
     old_object: Option<T>,
 }
@@ -150,6 +156,18 @@ struct GroupKind<'a> {
     group: Cow<'a, str>,
     #[serde(borrow)]
     kind: Cow<'a, str>,
+}
+
+impl GroupKind<'_> {
+    fn concerns_us(&self) -> bool {
+        matches!((&*self.group, &*self.kind), (GROUP, KIND) | ("autoscaling", "Scale"))
+    }
+}
+
+#[derive(Deserialize)]
+struct UserInfo<'a> {
+    #[serde(borrow)]
+    username: Option<Text<'a>>,
 }
 
 /// A string that is borrowed even inside an `Option`, where serde would copy a plain `Cow`.

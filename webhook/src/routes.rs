@@ -10,22 +10,25 @@ use crate::decide::{self, Decision};
 use crate::handlers::{Endpoint, Gate, admit};
 use crate::metrics::Metrics;
 use crate::review::Review;
+use crate::terms::{LatestTerms, Terms};
 
 /// The two webhooks.
-pub(crate) fn admission(metrics: &Metrics, max_in_flight: usize) -> Router {
+pub(crate) fn admission(metrics: &Metrics, max_in_flight: usize, terms: &LatestTerms) -> Router {
     let gate = Gate::new(max_in_flight);
-    let mutating = endpoint(MUTATE_PATH, decide::mutate, &gate, metrics);
-    let validating = endpoint(VALIDATE_PATH, decide::validate, &gate, metrics);
+    let mutating = endpoint(MUTATE_PATH, decide::mutate, &gate, metrics, terms);
+    let validating = endpoint(VALIDATE_PATH, decide::validate, &gate, metrics, terms);
     mutating.merge(validating)
 }
 
 fn endpoint(
     path: &'static str,
-    decide: fn(&Review<'_>) -> Decision,
+    decide: fn(&Review<'_>, &Terms) -> Decision,
     gate: &Gate,
     metrics: &Metrics,
+    terms: &LatestTerms,
 ) -> Router {
-    let endpoint = Endpoint { decide, gate: gate.clone(), metrics: metrics.webhook(path) };
+    let (gate, metrics, terms) = (gate.clone(), metrics.webhook(path), terms.clone());
+    let endpoint = Endpoint { decide, terms, gate, metrics };
     Router::new().route(path, post(admit)).with_state(Arc::new(endpoint))
 }
 
@@ -58,11 +61,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_a_500_that_asks_for_no_second_try_and_spares_the_next_request() {
-        fn panic(_: &Review<'_>) -> Decision {
+        fn panic(_: &Review<'_>, _: &Terms) -> Decision {
             panic!("a fault")
         }
         let mut registry = Registry::default();
-        let router = endpoint("/test", panic, &Gate::new(1), &metrics(&mut registry));
+        let router =
+            endpoint("/test", panic, &Gate::new(1), &metrics(&mut registry), &LatestTerms::default());
         for _ in 0..2 {
             let response = router.clone().oneshot(review()).await.unwrap();
             assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
@@ -76,7 +80,7 @@ mod tests {
     #[tokio::test]
     async fn a_review_beyond_the_limit_is_asked_to_come_back_in_whole_seconds() {
         let metrics = metrics(&mut Registry::default());
-        let router = endpoint("/test", decide::validate, &Gate::new(0), &metrics);
+        let router = endpoint("/test", decide::validate, &Gate::new(0), &metrics, &LatestTerms::default());
         let response = router.oneshot(review()).await.unwrap();
         assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(response.headers()["retry-after"], "1");

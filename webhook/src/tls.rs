@@ -7,13 +7,20 @@ use rustls::server::NoServerSessionStorage;
 use tokio_rustls::TlsAcceptor;
 use webservice_certs::ServedCertificate;
 
-/// TLS 1.3 and 1.2 with whatever certificate is presented at the time.
-pub(crate) fn acceptor(certificate: ServedCertificate) -> Result<TlsAcceptor, rustls::Error> {
+use crate::clients::ClientVerifier;
+
+/// TLS 1.3 and 1.2 with whatever certificate is presented at the time, for anybody or for whom `clients` lets in.
+pub(crate) fn acceptor(
+    certificate: ServedCertificate,
+    clients: Option<ClientVerifier>,
+) -> Result<TlsAcceptor, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(certificate));
+    let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
+    let builder = match clients {
+        Some(clients) => builder.with_client_cert_verifier(Arc::new(clients)),
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(certificate));
     // The API server calls Services over HTTP/1.1 only; where it would offer more, behaviour stays the same.
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     // It keeps connections and resumes none, and a resumed one would outlive its certificate.

@@ -1,19 +1,25 @@
 //! The whole process: bound, serving, stopped.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use webservice_certs::Reloader;
+use webservice_api::rules::Policy;
+use webservice_certs::{ClientAuthorities, Reloader};
+use webservice_ops::latest::{FileReader, Latest};
 use webservice_ops::listen::{BindError, bind};
+use webservice_ops::probes::Check;
 use webservice_ops::server::{Server, Transport};
 use webservice_ops::{metrics, probes};
 
+use crate::clients::{self, ClientVerifier};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
+use crate::terms::{self, LatestTerms};
 use crate::{readiness, routes, tls};
 
 /// Why the webhook did not start.
@@ -44,6 +50,8 @@ pub struct Webhook {
     probes: Server,
     metrics: Server,
     reloader: Reloader,
+    policy: Option<FileReader<Policy>>,
+    client_ca: Option<FileReader<ClientAuthorities>>,
     reload_interval: Duration,
     stop: Stop,
     lame_duck: Duration,
@@ -51,8 +59,10 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// Takes the three ports and reads the certificate once, so that with one in place it is ready from the first
-    /// moment. Without one it waits, not ready.
+    /// Takes the three ports and reads certificate, policy and client CA once, so that with all in place it is ready from the
+    /// first moment. For what is missing or cannot be used it waits, not ready: during a rollout the replicas before it go
+    /// on with what they have, and it takes up what is mended without a restart. It never goes on without a policy that was
+    /// asked for.
     pub async fn bind(config: &Config) -> Result<Self, StartError> {
         let mut reloader = Reloader::new(&config.cert_dir);
         reloader.pass(Timestamp::now()).await;
@@ -60,22 +70,32 @@ impl Webhook {
         let stop = Stop::default();
         let mut registry = metrics::registry();
         let counted = Metrics::register(&mut registry, certificate.clone());
-        let checks = readiness::checks(certificate.clone(), stop.stopping.clone());
+        let mut checks = readiness::checks(certificate.clone(), stop.stopping.clone());
+        let mut watched = Watched { metrics: &counted, checks: &mut checks };
+        let policy = watched.read("policy", config.policy.as_deref(), terms::parse_policy).await;
+        let client_ca = watched.read("client-ca", config.client_ca.as_deref(), clients::parse).await;
+        let terms = LatestTerms {
+            policy: policy.as_ref().map_or_else(|| Latest::fixed(Policy::default()), FileReader::latest),
+            exempt: config.exempt_users.clone().into(),
+        };
+        let verifier = client_ca.as_ref().map(|ca| ClientVerifier::new(ca.latest(), &config.client_names));
 
         let server = |purpose, address, router| {
             Ok::<_, BindError>(Server::plain(bind(purpose, address)?, router, config.max_connections))
         };
-        let admission = routes::admission(&counted, config.max_in_flight);
+        let admission = routes::admission(&counted, config.max_in_flight, &terms);
         let errors = counted.handshake_errors();
         Ok(Self {
             https: Server {
-                transport: Transport::Tls { acceptor: tls::acceptor(certificate)?, errors },
+                transport: Transport::Tls { acceptor: tls::acceptor(certificate, verifier)?, errors },
                 draining: stop.draining.clone(),
                 ..server("admission reviews", config.https_address, admission)?
             },
             probes: server("probes", config.probe_address, probes::router(checks))?,
             metrics: server("metrics", config.metrics_address, metrics::router(registry))?,
             reloader,
+            policy,
+            client_ca,
             reload_interval: config.cert_interval,
             stop,
             lame_duck: config.shutdown_lame_duck,
@@ -97,11 +117,17 @@ impl Webhook {
     /// a second later it is gone.
     pub async fn serve(self, shutdown: CancellationToken) {
         let addresses = self.addresses();
-        let Self { https, probes, metrics, reloader, reload_interval, stop, lame_duck, grace } = self;
+        let Self { https, probes, metrics, stop, lame_duck, grace, .. } = self;
         let Stop { refusing, closing, .. } = &stop;
         let connections = https.connections.clone();
         let tasks = TaskTracker::new();
-        tasks.spawn(closing.clone().run_until_cancelled_owned(reloader.run(reload_interval)));
+        tasks.spawn(closing.clone().run_until_cancelled_owned(self.reloader.run(self.reload_interval)));
+        if let Some(policy) = self.policy {
+            tasks.spawn(closing.clone().run_until_cancelled_owned(policy.run(self.reload_interval)));
+        }
+        if let Some(client_ca) = self.client_ca {
+            tasks.spawn(closing.clone().run_until_cancelled_owned(client_ca.run(self.reload_interval)));
+        }
         tasks.spawn(https.run(refusing.clone(), closing.clone()));
         // Probes and metrics are served to the end: how the stop goes is of interest.
         tasks.spawn(probes.run_until(closing.clone()));
@@ -114,5 +140,26 @@ impl Webhook {
         tasks.close();
         tasks.wait().await;
         tracing::info!("stopped");
+    }
+}
+
+/// Where is told of the files that are read.
+struct Watched<'w> {
+    metrics: &'w Metrics,
+    checks: &'w mut Vec<Check>,
+}
+
+impl Watched<'_> {
+    /// Reads a file that was asked for, if one was.
+    async fn read<T: Send + Sync + 'static>(
+        &mut self,
+        what: &'static str,
+        path: Option<&Path>,
+        parse: fn(&[u8]) -> Result<T, String>,
+    ) -> Option<FileReader<T>> {
+        let mut reader = FileReader::new(what, path?, parse, self.metrics.file(what));
+        reader.pass().await;
+        self.checks.push(readiness::was_read(what, reader.latest()));
+        Some(reader)
     }
 }

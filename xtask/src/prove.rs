@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use crate::interrupt::or_interrupt;
-use crate::test::{Report, on_a_cluster};
+use crate::test::{Report, cargo, on_a_cluster};
 
 /// Run the long form of a suite: repetitions, soaks and waits that `cargo xtask test` shortens
 #[derive(clap::Args)]
@@ -18,6 +18,8 @@ pub(crate) struct Args {
 enum Suite {
     /// 50 WebServices at rest for five minutes: no writes
     Steady,
+    /// Defaults and rules over 100,000 generated objects; 1,000 of them put to the API server's schema, too
+    Rules,
 }
 
 impl Suite {
@@ -25,6 +27,7 @@ impl Suite {
     const fn filter(self) -> &'static str {
         match self {
             Self::Steady => "steady",
+            Self::Rules => "agreement",
         }
     }
 }
@@ -33,6 +36,11 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let mut report = Report::default();
     let result = or_interrupt(async {
         report.cargo("build", &["build", "--workspace", "--all-targets", "--locked"]).await?;
+        if let Suite::Rules = args.suite {
+            let mut properties =
+                cargo(&["test", "--workspace", "--locked", "--lib", "--", "admission::properties"]);
+            report.command("properties", properties.env("PROPTEST_CASES", "100000")).await?;
+        }
         on_a_cluster(Some(args.suite.filter()), &[("WEBSERVICE_PROVE", "1")], &mut report).await
     })
     .await;

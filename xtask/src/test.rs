@@ -87,7 +87,7 @@ impl Drop for Down<'_> {
     }
 }
 
-fn cargo(args: &[&str]) -> Command {
+pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(args).current_dir(root()).kill_on_drop(true);
     command
@@ -109,7 +109,7 @@ impl Report {
         self.command(step, cargo(&["test", "--workspace", "--locked"]).args(which)).await
     }
 
-    async fn command(&mut self, step: &'static str, command: &mut Command) -> Result<()> {
+    pub(crate) async fn command(&mut self, step: &'static str, command: &mut Command) -> Result<()> {
         let run = async {
             let status: ExitStatus = command.status().await.context("failed to start cargo")?;
             ensure!(status.success(), "{step}: failed, see above");

@@ -54,3 +54,23 @@ fn the_answer_is_available_as_yaml() {
     let checked = finish(&mut plugin(&["validate", "-f", "-", "-o", "yaml"]), VALID);
     assert!(checked.stdout.contains("valid: true"), "{}", checked.stdout);
 }
+
+#[test]
+fn a_policy_is_checked_as_the_webhook_checks_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy.yaml");
+    let validate =
+        || finish(&mut plugin(&["validate", "-f", "-", "--policy", policy.to_str().unwrap()]), VALID);
+
+    std::fs::write(&policy, "allowedTiers: [prod]").unwrap();
+    let checked = validate();
+    assert_eq!(checked.code, 1);
+    assert!(checked.stdout.contains(r#"spec.tier: must be prod, found "dev""#), "{}", checked.stdout);
+
+    std::fs::write(&policy, "allowedTier: [prod]").unwrap();
+    let checked = validate();
+    assert_eq!(checked.code, 1);
+    let is_clear =
+        checked.stderr.starts_with("error: failed to use policy ") && checked.stderr.contains("allowedTier");
+    assert!(is_clear && checked.stderr.lines().count() == 1, "{}", checked.stderr);
+}

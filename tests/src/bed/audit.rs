@@ -3,6 +3,7 @@
 //! A line is written when a request is answered, by a few threads, so it may follow the answer by a moment. Hence marks:
 //! a request that nobody else makes, and once its line is there, so are those of all requests answered before.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -40,6 +41,7 @@ impl Audit {
         self.read_until_marker(now).await.0
     }
 
+    /// Everybody's, on the whole cluster.
     pub(super) async fn calls_since(&self, mark: &Mark) -> Calls {
         Calls(self.read_until_marker(mark.0).await.1)
     }
@@ -98,6 +100,8 @@ pub struct Call {
     pub user: String,
     /// When it arrived.
     pub received: Timestamp,
+    /// What was noted beside it, by webhooks among others.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Calls {
@@ -171,6 +175,8 @@ struct Line {
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
     request_received_timestamp: Timestamp,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -208,6 +214,7 @@ fn parse(line: &str) -> Option<Call> {
         code: line.response_status.map_or(0, |status| status.code),
         user: line.user.username,
         received: line.request_received_timestamp,
+        annotations: line.annotations,
     })
 }
 

@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use webservice_api::{WebService, rbac};
 
 use super::account::{self, Account};
-use super::audit::{Audit, Calls, Mark};
+use super::audit::{Audit, Call, Calls, Mark};
 use super::command::Tool;
 use super::controller::{Controller, ControllerSetup};
 use super::dump::dump;
@@ -149,7 +149,19 @@ impl TestNamespace {
 
     /// Starts a webhook that serves this namespace alone, and waits until the API server calls it.
     pub async fn start_webhook(&self) -> Webhook {
-        Webhook::start(self).await
+        Webhook::start(self, &[]).await
+    }
+
+    /// The same with more flags.
+    pub async fn start_webhook_with(&self, flags: &[String]) -> Webhook {
+        Webhook::start(self, flags).await
+    }
+
+    /// The same with this policy (YAML).
+    pub async fn start_webhook_with_policy(&self, policy: &str) -> Webhook {
+        let file = self.directory.join(format!("policy-{}.yaml", self.next()));
+        fs::write(&file, policy).must("write a policy");
+        self.start_webhook_with(&[format!("--policy={}", file.display())]).await
     }
 
     /// Starts a controller that serves this namespace alone, and waits until it is ready.
@@ -221,6 +233,12 @@ impl TestNamespace {
     /// The calls of this namespace's controllers since then. They may be making more: see [`Self::settle`].
     pub async fn calls_since(&self, mark: &Mark) -> Calls {
         Audit::of(self).calls_since(mark).await.by(&self.account().await.user)
+    }
+
+    /// Everybody's calls since then that are about an object of this name.
+    pub async fn calls_about(&self, name: &str, mark: &Mark) -> Vec<Call> {
+        let calls = Audit::of(self).calls_since(mark).await;
+        calls.all().iter().filter(|call| call.name == name).cloned().collect()
     }
 
     /// What the controllers of this namespace have written since then, as `VERB RESOURCE NAME`, sorted, when all that

@@ -53,7 +53,12 @@ impl TestCluster {
 
     /// A cluster for this test alone, without the CRD. It takes some seconds, and goes with the value.
     pub async fn private() -> Self {
-        let cluster = TemporaryCluster::up(Tier::ControlPlane, &Options::default(), &Silent).await;
+        Self::private_with(&Options::default()).await
+    }
+
+    /// The same with something beyond the usual.
+    pub async fn private_with(options: &Options) -> Self {
+        let cluster = TemporaryCluster::up(Tier::ControlPlane, options, &Silent).await;
         let cluster = cluster.must("start a cluster");
         let client = client(&cluster).await;
         Self { cluster: Held::Private(Arc::new(cluster)), client }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::ByteString;
@@ -40,10 +40,11 @@ pub struct Webhook {
 
 impl Webhook {
     /// Starts it with a certificate, registers it, and waits until the API server calls it.
-    pub(super) async fn start(namespace: &TestNamespace) -> Self {
+    pub(super) async fn start(namespace: &TestNamespace, flags: &[String]) -> Self {
         let directory = namespace.directory().join(format!("tls-{}", namespace.next()));
         let authority = write_certificate(&directory);
-        let webhook = Self::launch(namespace, directory, authority).await;
+        let arguments = [&Self::arguments(&directory), flags].concat();
+        let webhook = Self::launch(namespace, arguments, authority).await;
         webhook.register(namespace).await;
         webhook.await_called(namespace).await;
         webhook
@@ -61,9 +62,8 @@ impl Webhook {
         ]
     }
 
-    async fn launch(namespace: &TestNamespace, directory: PathBuf, authority: Ca) -> Self {
+    async fn launch(namespace: &TestNamespace, arguments: Vec<String>, authority: Ca) -> Self {
         let name = format!("webhook-{}", namespace.next());
-        let arguments = Self::arguments(&directory);
         let process = Process::start(&name, "webservice-webhook", arguments, namespace.directory());
         let line = process.listening().await;
         let [https, probes, metrics] = ["https", "probes", "metrics"].map(|field| address(&line, field));
@@ -108,7 +108,8 @@ impl Webhook {
         mutating.metadata.owner_references = Some(vec![owner.clone()]);
         mutating.webhooks.iter_mut().flatten().for_each(|webhook| webhook.timeout_seconds = Some(PATIENCE));
         self.apply(&mutating).await;
-        let mut validating = registration::validating(&self.namespace, &endpoint, Some(only_here));
+        let validating = registration::validating(&self.namespace, &endpoint, Some(only_here));
+        let mut validating = registration::checking_scale(validating);
         validating.metadata.owner_references = Some(vec![owner]);
         validating.webhooks.iter_mut().flatten().for_each(|webhook| webhook.timeout_seconds = Some(PATIENCE));
         self.apply(&validating).await;

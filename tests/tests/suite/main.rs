@@ -6,11 +6,13 @@
 mod admission;
 mod agreement;
 mod bad_input;
+mod clients;
 mod contested;
 mod deletion;
 mod dependencies;
 mod lab;
 mod ownership;
+mod policy;
 mod races;
 mod restart;
 mod sharing;

@@ -137,9 +137,13 @@ fn requests() -> Vec<Case> {
     for value in [json!(null), json!(7), json!([]), json!({})] {
         cases.push(case(format!("operation is {value}"), request_with("operation", &value), Unanswerable));
     }
-    for (member, value) in
-        [("name", json!(7)), ("namespace", json!([])), ("subResource", json!({})), ("kind", json!("x"))]
-    {
+    for (member, value) in [
+        ("name", json!(7)),
+        ("namespace", json!([])),
+        ("subResource", json!({})),
+        ("kind", json!("x")),
+        ("userInfo", json!(7)),
+    ] {
         cases.push(case(format!("{member} is {value}"), request_with(member, &value), Unanswerable));
     }
     cases.push(case("no uid", request_without("uid"), Unanswerable));
@@ -152,7 +156,7 @@ fn requests() -> Vec<Case> {
     for member in ["kind", "resource", "name", "namespace", "userInfo", "oldObject", "options", "dryRun"] {
         cases.push(case(format!("no {member}"), request_without(member), Allowed));
     }
-    for member in ["userInfo", "options", "dryRun", "resource", "requestKind", "unheardOf"] {
+    for member in ["options", "dryRun", "resource", "requestKind", "unheardOf"] {
         for value in [json!(null), json!(7), json!([{}]), json!("x")] {
             cases.push(case(format!("{member} is {value}"), request_with(member, &value), Allowed));
         }

@@ -11,8 +11,11 @@
 mod support;
 
 mod certificate;
+mod clients;
+mod deadline;
 mod hostile;
 mod limits;
+mod policy;
 mod process;
 mod readiness;
 mod reviews;

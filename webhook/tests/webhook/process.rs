@@ -10,7 +10,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStdout, Command};
 use webservice_ops::shutdown::FORCED_EXIT_CODE;
 
-use crate::support::{Client, MUTATE, Mount, ca, client_config, creation, leaf, soon, webservice};
+use crate::clients::{is_served, with_certificate};
+use crate::support::{Client, MUTATE, Mount, ca, client_config, creation, leaf, replace, soon, webservice};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_webservice-webhook");
 
@@ -113,6 +114,36 @@ async fn a_denial_is_one_line_with_its_rules_and_a_permission_is_none() {
     let line: Value = serde_json::from_str(&line).unwrap();
     assert_eq!((&line["message"], &line["rules"]), (&json!("denied"), &json!("image-required,tier-label")));
     assert_eq!((&line["namespace"], &line["name"]), (&json!("shop"), &json!("checkout")));
+}
+
+#[tokio::test]
+async fn a_client_that_is_refused_is_told_of_in_the_log() {
+    let (ca, clients, mut mount) = (ca(), ca(), Mount::empty());
+    mount.put(&leaf(&ca));
+    let file = mount.path().join("clients.crt");
+    replace(&file, clients.certificate_pem());
+    let flags = ["--client-name=kube-apiserver", "--client-ca", file.to_str().unwrap()];
+    let mut process = Process::start(command(mount.path(), &flags));
+    let https = address(&process.await_line("listening").await, "https");
+
+    assert!(!is_served(https, client_config(&ca)).await);
+    process.await_line("refused a client without a certificate").await;
+
+    assert!(!is_served(https, with_certificate(&ca, &clients, "somebody")).await);
+    let line = process.await_line("refused a client's certificate").await;
+    let told = ["names", "expected"].map(|field| line[field].as_str().unwrap());
+    assert_eq!(told, [r#"["somebody"]"#, r#"["kube-apiserver"]"#]);
+}
+
+#[tokio::test]
+async fn a_policy_that_cannot_be_used_is_told_of_in_the_log() {
+    let mount = Mount::empty();
+    let file = mount.path().join("policy.yaml");
+    replace(&file, "maxReplicas: {overall: -1}");
+    let mut process = Process::start(command(mount.path(), &["--policy", file.to_str().unwrap()]));
+    let line = process.await_line("waiting for a usable policy").await;
+    let problem = line["problem"].as_str().unwrap();
+    assert!(problem.contains("maxReplicas.overall is -1; write a whole number"), "{line}");
 }
 
 #[tokio::test]

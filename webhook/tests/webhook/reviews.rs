@@ -32,7 +32,10 @@ async fn what_is_complete_gets_no_patch() {
     let mut object = webservice(&json!({"image": "nginx:1.27", "replicas": 3, "tier": "dev"}));
     object["metadata"]["finalizers"] = json!(["webservice.labhub.io/cleanup"]);
     let response = served.connect().await.review(MUTATE, &creation(&object)).await;
-    assert_eq!(response, json!({"uid": response["uid"], "allowed": true}));
+    assert_eq!(
+        response,
+        json!({"uid": response["uid"], "allowed": true, "auditAnnotations": {"decision": "allowed"}})
+    );
 }
 
 #[tokio::test]

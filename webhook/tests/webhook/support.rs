@@ -14,9 +14,10 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use jiff::{SignedDuration, Timestamp};
+use rustls::client::WantsClientCert;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -86,6 +87,23 @@ impl Mount {
         symlink(name, self.path().join("..data_tmp")).unwrap();
         std::fs::rename(self.path().join("..data_tmp"), self.path().join("..data")).unwrap();
     }
+}
+
+/// Replaces a file at once, as a mount does.
+pub(crate) fn replace(path: &Path, content: &str) {
+    let next = path.with_extension("next");
+    std::fs::write(&next, content).unwrap();
+    std::fs::rename(next, path).unwrap();
+}
+
+/// Waits until `holds` does.
+pub(crate) async fn eventually(what: &str, holds: impl AsyncFn() -> bool) {
+    let becoming = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    soon(what, becoming).await;
 }
 
 /// A webhook in this process.
@@ -176,13 +194,17 @@ pub(crate) fn config(cert_dir: &Path, flags: &[&str]) -> Config {
 
 /// Trusts the CA, as the API server does by the caBundle.
 pub(crate) fn client_config(ca: &Ca) -> ClientConfig {
+    trusting(ca).with_no_client_auth()
+}
+
+/// The same, with a certificate to show still to be chosen.
+pub(crate) fn trusting(ca: &Ca) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     let mut roots = RootCertStore::empty();
     roots.add(der(ca.certificate_pem())).unwrap();
     ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()
         .with_root_certificates(roots)
-        .with_no_client_auth()
 }
 
 /// A TLS stream with nothing sent over it yet.

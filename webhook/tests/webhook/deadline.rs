@@ -1,0 +1,30 @@
+//! An answer leaves before the caller gives up.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{NAME, Served, VALIDATE, client_config, soon, tls};
+
+/// What comes back for a request of this head, whose body never comes in whole.
+async fn answer_to_half_a_body(served: &Served, head: &str) -> (String, Duration) {
+    let mut stream = tls(served.addresses.https, client_config(&served.ca)).await.unwrap();
+    let began = Instant::now();
+    let request = format!("{head}\r\nhost: {NAME}\r\ncontent-length: 100\r\n\r\n{{");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = vec![0; 1024];
+    let length = soon("an answer", stream.read(&mut answer)).await.unwrap();
+    (String::from_utf8(answer[..length].to_vec()).unwrap(), began.elapsed())
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_in_time_is_answered_before_the_caller_gives_up() {
+    let served = Served::start().await;
+    for content_type in ["application/json", "text/plain"] {
+        let head = format!("POST {VALIDATE}?timeout=1s HTTP/1.1\r\ncontent-type: {content_type}");
+        let (answer, took) = answer_to_half_a_body(&served, &head).await;
+        assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("within 900ms"), "{answer}");
+        assert!(!answer.contains("retry-after"), "{answer}");
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+}

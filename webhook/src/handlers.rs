@@ -61,7 +61,11 @@ impl Endpoint {
             Err(refusal) => Err(refusal),
         };
         match payload {
-            Ok(payload) => Ok(json(self.review(&payload)?)),
+            Ok(payload) => {
+                #[cfg(feature = "test-hooks")]
+                crate::hooks::before_decision().await;
+                Ok(json(self.review(&payload)?))
+            }
             Err(refusal) => {
                 discard(body).await;
                 Err(refusal)

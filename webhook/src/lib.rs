@@ -16,6 +16,8 @@ mod body;
 pub mod config;
 pub mod decide;
 mod handlers;
+#[cfg(feature = "test-hooks")]
+pub mod hooks;
 mod metrics;
 mod readiness;
 mod refusal;

@@ -44,6 +44,7 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
         report.tests("unit tests", &tests).await?;
     }
     if !args.fast {
+        build_slowed_webhook(report).await?;
         on_a_cluster(args.filter.as_deref(), &[], report).await?;
         if args.filter.is_none() {
             report.tests("clusters side by side", &["--test", "cluster"]).await?;
@@ -54,7 +55,7 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
 }
 
 /// Tests that run our programs, and need no cluster for it.
-const WITHOUT_CLUSTER: [&str; 3] = ["plugin", "reload", "webhook"];
+const WITHOUT_CLUSTER: [&str; 4] = ["plugin", "reload", "webhook", "webhook_proofs"];
 
 /// Tests of the suite at a time: they wait most of the time, for the API server or for a deadline.
 const THREADS: usize = 6;
@@ -72,8 +73,21 @@ pub(crate) async fn on_a_cluster(
     report.time("cluster", started).await?;
     let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite", "--"]);
     suite.args(filter).arg(format!("--test-threads={THREADS}"));
+    // A proof is told about while it runs.
+    suite.args((!environment.is_empty()).then_some("--nocapture"));
     suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
     report.command("cluster suite", &mut suite).await
+}
+
+/// The webhook whose decisions take long. The feature makes another build of the library, so the shipped binary stays.
+pub(crate) async fn build_slowed_webhook(report: &mut Report) -> Result<()> {
+    let features = "--features=webservice-webhook/test-hooks";
+    report
+        .cargo(
+            "slowed webhook",
+            &["build", "--workspace", "--locked", features, "--bin=webservice-webhook-slow"],
+        )
+        .await
 }
 
 /// Takes the cluster down, however the suite ends.
@@ -87,7 +101,7 @@ impl Drop for Down<'_> {
     }
 }
 
-fn cargo(args: &[&str]) -> Command {
+pub(crate) fn cargo(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO"));
     command.args(args).current_dir(root()).kill_on_drop(true);
     command
@@ -109,7 +123,7 @@ impl Report {
         self.command(step, cargo(&["test", "--workspace", "--locked"]).args(which)).await
     }
 
-    async fn command(&mut self, step: &'static str, command: &mut Command) -> Result<()> {
+    pub(crate) async fn command(&mut self, step: &'static str, command: &mut Command) -> Result<()> {
         let run = async {
             let status: ExitStatus = command.status().await.context("failed to start cargo")?;
             ensure!(status.success(), "{step}: failed, see above");

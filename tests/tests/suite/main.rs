@@ -5,11 +5,13 @@
 
 mod admission;
 mod agreement;
+mod availability;
 mod bad_input;
 mod contested;
 mod deletion;
 mod dependencies;
 mod lab;
+mod overload;
 mod ownership;
 mod races;
 mod restart;

@@ -12,6 +12,7 @@ mod support;
 
 mod certificate;
 mod hostile;
+mod hostile_wire;
 mod limits;
 mod process;
 mod readiness;

@@ -18,6 +18,7 @@ pub mod decide;
 mod handlers;
 #[cfg(feature = "test-hooks")]
 pub mod hooks;
+mod line;
 mod metrics;
 mod readiness;
 mod refusal;

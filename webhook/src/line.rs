@@ -1,9 +1,9 @@
 //! Reviews beyond those that may be decided at a time wait in line.
 //!
-//! A burst is worth waiting for: the API server comes back to who refuses it only once a second and gives up after a few
-//! tries, while the line moves every moment. But a line that is too long makes everybody late and helps nobody, so it is
-//! bounded twice. Who finds it full is told at once to come back. Who has waited for long is refused for good: there is no
-//! time left for another try.
+//! A burst is worth waiting for: the API server comes back once a second to who refuses it with a `Retry-After`, while the
+//! line moves every moment. But waiting must end while the caller still listens. Who has waited for long is refused for good,
+//! since there is no time left for another try: the API server would sleep over its own deadline, and the person would be
+//! told of a timeout. Only who finds the line full is told to come back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::refusal::Refusal;
 /// Longest wait. The shortest `timeoutSeconds` that makes sense is 3, and some time must be left for the decision.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// So many times as many as are decided at a time may be there in all.
-const LENGTH: usize = 32;
+const LENGTH: usize = 256;
 
 /// The line, shared by both webhooks.
 #[derive(Debug, Clone)]

@@ -32,9 +32,8 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
     if args.filter.is_none() {
         report.cargo("format", &["fmt", "--all", "--check"]).await?;
         report.time("generated files", async { generate::check() }).await?;
-        report
-            .cargo("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
-            .await?;
+        let everything = ["clippy", "--workspace", "--all-targets", "--locked", TEST_HOOKS];
+        report.cargo("lints", &[&everything[..], &["--", "-D", "warnings"]].concat()).await?;
     }
     // Everything is built and tested as one workspace: another selection of packages has other features, and so is built anew.
     report.cargo("build", &["build", "--workspace", "--all-targets", "--locked"]).await?;
@@ -73,21 +72,19 @@ pub(crate) async fn on_a_cluster(
     report.time("cluster", started).await?;
     let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite", "--"]);
     suite.args(filter).arg(format!("--test-threads={THREADS}"));
-    // A proof is told about while it runs.
+    // A proof says how far it is while it runs.
     suite.args((!environment.is_empty()).then_some("--nocapture"));
     suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
     report.command("cluster suite", &mut suite).await
 }
 
+/// Compiles in the faults that tests ask for.
+const TEST_HOOKS: &str = "--features=webservice-webhook/test-hooks";
+
 /// The webhook whose decisions take long. The feature makes another build of the library, so the shipped binary stays.
 pub(crate) async fn build_slowed_webhook(report: &mut Report) -> Result<()> {
-    let features = "--features=webservice-webhook/test-hooks";
-    report
-        .cargo(
-            "slowed webhook",
-            &["build", "--workspace", "--locked", features, "--bin=webservice-webhook-slow"],
-        )
-        .await
+    let which = ["build", "--workspace", "--locked", TEST_HOOKS, "--bin=webservice-webhook-slow"];
+    report.cargo("slowed webhook", &which).await
 }
 
 /// Takes the cluster down, however the suite ends.

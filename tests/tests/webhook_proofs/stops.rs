@@ -1,9 +1,10 @@
 //! Replicas come and go, as in a rolling update, while the API server calls.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use webservice_tests::prove::{Findings, Load, Mount, Replica, Service, Tally, Trust, full};
 
 use super::{authority, leaf};
@@ -28,7 +29,7 @@ async fn no_call_fails_while_replicas_are_stopped_under_load() -> Result<()> {
     for replica in &replicas {
         service.add(replica.address());
     }
-    let stopping = Arc::new(Mutex::new(None));
+    let stopping = Arc::new(Mutex::new((SocketAddr::from(([0; 4], 0)), Instant::now())));
     let (calls, late) = (Arc::new(Tally::default()), Arc::new(Tally::default()));
     let mut load = Load::new();
     for _ in 0..CALLERS {
@@ -36,8 +37,11 @@ async fn no_call_fails_while_replicas_are_stopped_under_load() -> Result<()> {
         load.add(PAUSE, move || {
             let (service, stopping, calls, late) = all.clone();
             async move {
-                let replica = calls.count(service.call().await);
-                if replica.is_some() && *stopping.lock().unwrap() == replica {
+                let answer = service.call().await;
+                let (leaving, since) = *stopping.lock().unwrap();
+                let answer =
+                    answer.with_context(|| format!("{:?} after {leaving} was told to stop", since.elapsed()));
+                if calls.count(answer) == Some(leaving) {
                     late.count(Ok(()));
                 }
             }
@@ -50,8 +54,8 @@ async fn no_call_fails_while_replicas_are_stopped_under_load() -> Result<()> {
         let next = start().await?;
         service.add(next.address());
         let old = std::mem::replace(&mut replicas[stop % 2], next);
-        *stopping.lock().unwrap() = Some(old.address());
         let began = Instant::now();
+        *stopping.lock().unwrap() = (old.address(), began);
         old.terminate();
         // Endpoints are followed with a delay, and until then new connections are made to who is leaving.
         tokio::time::sleep(SLOWEST_NEWS.mul_f64(fastrand::f64())).await;

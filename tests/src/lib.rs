@@ -5,5 +5,8 @@
 
 pub mod bed;
 pub mod bench;
+#[cfg(test)]
+mod cases;
 pub mod cluster;
 pub mod image;
+pub mod prove;

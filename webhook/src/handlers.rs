@@ -8,10 +8,10 @@ use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_TYPE, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use tokio::sync::Semaphore;
 
 use crate::body::{Budget, Payload, discard};
 use crate::decide::Decision;
+use crate::line::Line;
 use crate::metrics::WebhookMetrics;
 use crate::refusal::Refusal;
 use crate::review::Review;
@@ -21,13 +21,13 @@ use crate::{answer, audit, deadline};
 /// What both webhooks share: how much is worked on at a time.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
-    reviews: Arc<Semaphore>,
+    line: Line,
     bytes: Budget,
 }
 
 impl Gate {
     pub(crate) fn new(max_in_flight: usize) -> Self {
-        Self { reviews: Arc::new(Semaphore::new(max_in_flight)), bytes: Budget::default() }
+        Self { line: Line::new(max_in_flight), bytes: Budget::default() }
     }
 }
 
@@ -56,16 +56,23 @@ pub(crate) async fn admit(State(endpoint): State<Arc<Endpoint>>, request: Reques
 impl Endpoint {
     async fn respond(&self, request: Request) -> Result<Response, Refusal> {
         let (head, mut body) = request.into_parts();
-        let Ok(_turn) = self.gate.reviews.try_acquire() else {
-            discard(body).await;
-            return Err(Refusal::Busy);
+        let _turn = match self.gate.line.turn().await {
+            Ok(turn) => turn,
+            Err(refusal) => {
+                discard(body).await;
+                return Err(refusal);
+            }
         };
         let payload = match check_content_type(&head.headers) {
             Ok(()) => self.gate.bytes.read(&mut body).await,
             Err(refusal) => Err(refusal),
         };
         match payload {
-            Ok(payload) => Ok(json(self.review(&payload)?)),
+            Ok(payload) => {
+                #[cfg(feature = "test-hooks")]
+                crate::hooks::before_decision().await;
+                Ok(json(self.review(&payload)?))
+            }
             Err(refusal) => {
                 discard(body).await;
                 Err(refusal)
@@ -102,7 +109,7 @@ fn json(answer: Vec<u8>) -> Response {
 /// Under overload a line per refused request would only add to it: the metrics count them.
 fn log_refusal(refusal: &Refusal) {
     let status = refusal.status().as_u16();
-    if matches!(refusal, Refusal::Busy) {
+    if matches!(refusal, Refusal::Busy | Refusal::Overloaded) {
         tracing::debug!(status, reason = %refusal, "refused a request");
     } else {
         tracing::warn!(status, reason = %refusal, "refused a request");

@@ -20,6 +20,9 @@ pub mod config;
 mod deadline;
 pub mod decide;
 mod handlers;
+#[cfg(feature = "test-hooks")]
+pub mod hooks;
+mod line;
 mod metrics;
 mod readiness;
 mod refusal;

@@ -28,6 +28,8 @@ pub(crate) enum Refusal {
     Late(Duration),
     #[error("failed to decide: no usable policy has been read yet; the log and /readyz say why")]
     NoPolicy,
+    #[error("too many reviews at a time, and none was done in time")]
+    Overloaded,
     #[error("failed to write the answer: {0}")]
     Encode(#[from] serde_json::Error),
     #[error("failed to decide: the webhook has a fault; its log says more")]
@@ -40,7 +42,7 @@ impl Refusal {
             Self::ContentType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Interrupted(_) | Self::Undecodable(_) => StatusCode::BAD_REQUEST,
-            Self::Busy => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy | Self::Overloaded => StatusCode::TOO_MANY_REQUESTS,
             Self::Late(_) | Self::NoPolicy => StatusCode::SERVICE_UNAVAILABLE,
             Self::Encode(_) | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }

@@ -1,49 +1,107 @@
 //! `cargo xtask prove SUITE`: what is too long to be run every time.
 
-use anyhow::Result;
-use clap::ValueEnum;
+use anyhow::{Result, ensure};
+use clap::{Subcommand, ValueEnum};
 
 use crate::interrupt::or_interrupt;
-use crate::test::{Report, cargo, on_a_cluster};
+use crate::test::{Report, build_slowed_webhook, cargo, on_a_cluster};
 
 /// Run the long form of a suite: repetitions, soaks and waits that `cargo xtask test` shortens
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Which
-    #[arg(value_enum)]
+    #[command(subcommand)]
     suite: Suite,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Subcommand)]
 enum Suite {
     /// 50 WebServices at rest for five minutes: no writes
     Steady,
     /// Defaults and rules over 100,000 generated objects; 1,000 of them put to the API server's schema, too
     Rules,
+    /// The webhook under swaps, stops, storms, overload and nonsense: no failed call
+    Webhook {
+        /// Only these parts
+        #[arg(value_enum)]
+        parts: Vec<Part>,
+    },
 }
 
-impl Suite {
-    /// The tests that it consists of, by a part of their names.
-    const fn filter(self) -> &'static str {
-        match self {
-            Self::Steady => "steady",
-            Self::Rules => "agreement",
-        }
-    }
+/// A proof about the webhook.
+#[derive(Clone, Copy, ValueEnum)]
+enum Part {
+    /// 100 swaps of the certificate under load
+    Swaps,
+    /// Connections that are not used for 1 to 95 s
+    Idle,
+    /// 100 replicas stopped under load
+    Stops,
+    /// 900 connections of strangers beside the real calls
+    Storm,
+    /// 1.3 and 10 times what it can decide, through the API server
+    Overload,
+    /// 100,000 generated objects
+    Objects,
+    /// Every hostile input
+    Hostile,
 }
+
+/// Tells tests that they are to run in full.
+const IN_FULL: [(&str, &str); 2] = [("WEBSERVICE_PROVE", "1"), ("PROPTEST_CASES", "100000")];
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let mut report = Report::default();
     let result = or_interrupt(async {
         report.cargo("build", &["build", "--workspace", "--all-targets", "--locked"]).await?;
-        if let Suite::Rules = args.suite {
-            let mut properties =
-                cargo(&["test", "--workspace", "--locked", "--lib", "--", "admission::properties"]);
-            report.command("properties", properties.env("PROPTEST_CASES", "100000")).await?;
+        match args.suite {
+            Suite::Steady => on_a_cluster(Some("steady"), &IN_FULL, &mut report).await,
+            Suite::Rules => {
+                Part::Objects.run(&mut report).await?;
+                on_a_cluster(Some("agreement"), &IN_FULL, &mut report).await
+            }
+            Suite::Webhook { parts } if parts.is_empty() => {
+                webhook(Part::value_variants(), &mut report).await
+            }
+            Suite::Webhook { parts } => webhook(&parts, &mut report).await,
         }
-        on_a_cluster(Some(args.suite.filter()), &[("WEBSERVICE_PROVE", "1")], &mut report).await
     })
     .await;
     report.print();
     result
+}
+
+/// All parts, whichever fail.
+async fn webhook(parts: &[Part], report: &mut Report) -> Result<()> {
+    let mut failed = 0;
+    for part in parts {
+        failed += usize::from(part.run(report).await.is_err());
+    }
+    ensure!(failed == 0, "{failed} of {} proofs failed, see above", parts.len());
+    Ok(())
+}
+
+impl Part {
+    async fn run(self, report: &mut Report) -> Result<()> {
+        match self {
+            Self::Swaps => tests("swaps", "webhook_proofs", "swaps::", report).await,
+            Self::Idle => tests("idle gaps", "webhook_proofs", "idle::", report).await,
+            Self::Stops => tests("stops", "webhook_proofs", "stops::", report).await,
+            Self::Storm => tests("storm", "webhook_proofs", "storm::", report).await,
+            Self::Overload => {
+                build_slowed_webhook(report).await?;
+                on_a_cluster(Some("overload::"), &IN_FULL, report).await
+            }
+            Self::Objects => {
+                let mut command = cargo(&["test", "--workspace", "--locked", "--lib", "--", "admission::"]);
+                report.command("generated objects", command.envs(IN_FULL)).await
+            }
+            Self::Hostile => tests("hostile inputs", "webhook", "hostile", report).await,
+        }
+    }
+}
+
+/// The tests of this name in one test binary, one after the other, with what they print.
+async fn tests(step: &'static str, binary: &str, filter: &str, report: &mut Report) -> Result<()> {
+    let mut command = cargo(&["test", "--workspace", "--locked", "--test", binary, "--", filter]);
+    report.command(step, command.args(["--nocapture", "--test-threads=1"]).envs(IN_FULL)).await
 }

@@ -32,9 +32,8 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
     if args.filter.is_none() {
         report.cargo("format", &["fmt", "--all", "--check"]).await?;
         report.time("generated files", async { generate::check() }).await?;
-        report
-            .cargo("lints", &["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])
-            .await?;
+        let everything = ["clippy", "--workspace", "--all-targets", "--locked", TEST_HOOKS];
+        report.cargo("lints", &[&everything[..], &["--", "-D", "warnings"]].concat()).await?;
     }
     // Everything is built and tested as one workspace: another selection of packages has other features, and so is built anew.
     report.cargo("build", &["build", "--workspace", "--all-targets", "--locked"]).await?;
@@ -44,6 +43,7 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
         report.tests("unit tests", &tests).await?;
     }
     if !args.fast {
+        build_slowed_webhook(report).await?;
         on_a_cluster(args.filter.as_deref(), &[], report).await?;
         if args.filter.is_none() {
             report.tests("clusters side by side", &["--test", "cluster"]).await?;
@@ -54,7 +54,7 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
 }
 
 /// Tests that run our programs, and need no cluster for it.
-const WITHOUT_CLUSTER: [&str; 3] = ["plugin", "reload", "webhook"];
+const WITHOUT_CLUSTER: [&str; 4] = ["plugin", "reload", "webhook", "webhook_proofs"];
 
 /// Tests of the suite at a time: they wait most of the time, for the API server or for a deadline.
 const THREADS: usize = 6;
@@ -72,8 +72,19 @@ pub(crate) async fn on_a_cluster(
     report.time("cluster", started).await?;
     let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite", "--"]);
     suite.args(filter).arg(format!("--test-threads={THREADS}"));
+    // A proof says how far it is while it runs.
+    suite.args((!environment.is_empty()).then_some("--nocapture"));
     suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
     report.command("cluster suite", &mut suite).await
+}
+
+/// Compiles in the faults that tests ask for.
+const TEST_HOOKS: &str = "--features=webservice-webhook/test-hooks";
+
+/// The webhook whose decisions take long. The feature makes another build of the library, so the shipped binary stays.
+pub(crate) async fn build_slowed_webhook(report: &mut Report) -> Result<()> {
+    let which = ["build", "--workspace", "--locked", TEST_HOOKS, "--bin=webservice-webhook-slow"];
+    report.cargo("slowed webhook", &which).await
 }
 
 /// Takes the cluster down, however the suite ends.

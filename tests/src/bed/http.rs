@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use super::eventually::DEADLINE;
 
 /// The status code and body of `GET path`. In HTTP/1.0 (RFC 1945), where the end of the body is the end of the connection.
-pub(super) async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
+pub(crate) async fn get(address: SocketAddr, path: &str) -> Result<(u16, String)> {
     let answer = timeout(DEADLINE, async {
         let mut stream = TcpStream::connect(address).await?;
         stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").as_bytes()).await?;

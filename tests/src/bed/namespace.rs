@@ -28,7 +28,7 @@ use super::objects::{Objects, condition, is_observed, is_ready, name, no_finaliz
 use super::operator::OperatedNamespace;
 use super::policy::Policy;
 use super::test_cluster::{TestCluster, client};
-use super::webhook::Webhook;
+use super::webhook::{Webhook, WebhookSetup};
 
 /// Says that a namespace is a test's.
 const LABEL: &str = "webservice.labhub.io/test";
@@ -149,19 +149,19 @@ impl TestNamespace {
 
     /// Starts a webhook that serves this namespace alone, and waits until the API server calls it.
     pub async fn start_webhook(&self) -> Webhook {
-        Webhook::start(self, &[]).await
+        self.webhook().start().await
     }
 
-    /// The same with more flags.
-    pub async fn start_webhook_with(&self, flags: &[String]) -> Webhook {
-        Webhook::start(self, flags).await
+    /// A webhook that is yet to be started.
+    pub fn webhook(&self) -> WebhookSetup<'_> {
+        WebhookSetup::new(self)
     }
 
-    /// The same with this policy (YAML).
+    /// Starts a webhook with this policy (YAML).
     pub async fn start_webhook_with_policy(&self, policy: &str) -> Webhook {
         let file = self.directory.join(format!("policy-{}.yaml", self.next()));
         fs::write(&file, policy).must("write a policy");
-        self.start_webhook_with(&[format!("--policy={}", file.display())]).await
+        self.webhook().flags([format!("--policy={}", file.display())]).start().await
     }
 
     /// Starts a controller that serves this namespace alone, and waits until it is ready.

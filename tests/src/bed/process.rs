@@ -24,7 +24,7 @@ pub struct Process {
 
 impl Process {
     /// Starts the program of this name. Its log is `DIRECTORY/NAME.log`, what it says on stderr is in `NAME.err`.
-    pub(super) fn start(
+    pub(crate) fn start(
         name: &str,
         program: &str,
         arguments: impl IntoIterator<Item = String>,
@@ -54,7 +54,7 @@ impl Process {
     }
 
     /// Waits until it listens, and gives the line of the log that says where.
-    pub(super) async fn listening(&self) -> Value {
+    pub(crate) async fn listening(&self) -> Value {
         self.await_line("says that it listens", |line| line["message"] == "listening").await
     }
 
@@ -129,7 +129,7 @@ impl Process {
         self.with_child(|child| child.try_wait().must("wait for a child"))
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         // Its pid is not given away before it is waited for, which only happens under the same lock.
         self.with_child(|child| {
             let has_ended = child.try_wait().must("wait for a child").is_some();
@@ -155,6 +155,6 @@ impl Drop for Process {
 }
 
 /// An address in a line of a log.
-pub(super) fn address(line: &Value, field: &str) -> SocketAddr {
+pub(crate) fn address(line: &Value, field: &str) -> SocketAddr {
     line[field].as_str().unwrap_or_default().parse().must(&format!("read the address {field} in {line}"))
 }

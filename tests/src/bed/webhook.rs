@@ -38,18 +38,61 @@ pub struct Webhook {
     client: Client,
 }
 
-impl Webhook {
+/// How a webhook is to be started and registered.
+#[must_use]
+pub struct WebhookSetup<'n> {
+    namespace: &'n TestNamespace,
+    program: &'static str,
+    flags: Vec<String>,
+    timeout_seconds: i32,
+}
+
+impl<'n> WebhookSetup<'n> {
+    pub(super) fn new(namespace: &'n TestNamespace) -> Self {
+        Self { namespace, program: "webservice-webhook", flags: Vec::new(), timeout_seconds: PATIENCE }
+    }
+
+    /// Starts another build of it.
+    pub fn program(mut self, name: &'static str) -> Self {
+        self.program = name;
+        self
+    }
+
+    /// Adds flags.
+    pub fn flags<const N: usize>(mut self, flags: [String; N]) -> Self {
+        self.flags.extend(flags);
+        self
+    }
+
+    /// Lets the API server wait so long for an answer.
+    pub fn timeout_seconds(mut self, seconds: i32) -> Self {
+        self.timeout_seconds = seconds;
+        self
+    }
+
     /// Starts it with a certificate, registers it, and waits until the API server calls it.
-    pub(super) async fn start(namespace: &TestNamespace, flags: &[String]) -> Self {
-        let directory = namespace.directory().join(format!("tls-{}", namespace.next()));
-        let authority = write_certificate(&directory);
-        let arguments = [&Self::arguments(&directory), flags].concat();
-        let webhook = Self::launch(namespace, arguments, authority).await;
-        webhook.register(namespace).await;
-        webhook.await_called(namespace).await;
+    pub async fn start(self) -> Webhook {
+        let webhook = self.launch().await;
+        webhook.register(self.namespace, self.timeout_seconds).await;
+        webhook.await_called(self.namespace).await;
         webhook
     }
 
+    async fn launch(&self) -> Webhook {
+        let namespace = self.namespace;
+        let directory = namespace.directory().join(format!("tls-{}", namespace.next()));
+        let authority = write_certificate(&directory);
+        let name = format!("webhook-{}", namespace.next());
+        let arguments = Webhook::arguments(&directory).into_iter().chain(self.flags.clone());
+        let process = Process::start(&name, self.program, arguments, namespace.directory());
+        let line = process.listening().await;
+        let [https, probes, metrics] = ["https", "probes", "metrics"].map(|field| address(&line, field));
+        let (client, namespace) = (namespace.client().clone(), namespace.name().to_owned());
+        Webhook { process, https, probes, metrics, authority, namespace, client }
+    }
+}
+
+impl Webhook {
     /// What it is started with, for a certificate in `directory`.
     pub(super) fn arguments(directory: &Path) -> [String; 6] {
         [
@@ -60,15 +103,6 @@ impl Webhook {
             "--log-format=json".into(),
             "--shutdown-lame-duck=0s".into(),
         ]
-    }
-
-    async fn launch(namespace: &TestNamespace, arguments: Vec<String>, authority: Ca) -> Self {
-        let name = format!("webhook-{}", namespace.next());
-        let process = Process::start(&name, "webservice-webhook", arguments, namespace.directory());
-        let line = process.listening().await;
-        let [https, probes, metrics] = ["https", "probes", "metrics"].map(|field| address(&line, field));
-        let (client, namespace) = (namespace.client().clone(), namespace.name().to_owned());
-        Self { process, https, probes, metrics, authority, namespace, client }
     }
 
     /// The process: to stop, kill or pause it, and for its log.
@@ -89,7 +123,7 @@ impl Webhook {
         Metrics::parse(&text)
     }
 
-    async fn register(&self, namespace: &TestNamespace) {
+    async fn register(&self, namespace: &TestNamespace, timeout_seconds: i32) {
         let endpoint = |path: &str| WebhookClientConfig {
             url: Some(format!("https://{}{path}", self.https)),
             ca_bundle: Some(ByteString(self.authority.certificate_pem().into())),
@@ -106,12 +140,20 @@ impl Webhook {
         };
         let mut mutating = registration::mutating(&self.namespace, &endpoint, Some(only_here.clone()));
         mutating.metadata.owner_references = Some(vec![owner.clone()]);
-        mutating.webhooks.iter_mut().flatten().for_each(|webhook| webhook.timeout_seconds = Some(PATIENCE));
+        mutating
+            .webhooks
+            .iter_mut()
+            .flatten()
+            .for_each(|webhook| webhook.timeout_seconds = Some(timeout_seconds));
         self.apply(&mutating).await;
         let validating = registration::validating(&self.namespace, &endpoint, Some(only_here));
         let mut validating = registration::checking_scale(validating);
         validating.metadata.owner_references = Some(vec![owner]);
-        validating.webhooks.iter_mut().flatten().for_each(|webhook| webhook.timeout_seconds = Some(PATIENCE));
+        validating
+            .webhooks
+            .iter_mut()
+            .flatten()
+            .for_each(|webhook| webhook.timeout_seconds = Some(timeout_seconds));
         self.apply(&validating).await;
     }
 

@@ -53,7 +53,7 @@ async fn the_api_server_is_known_by_its_certificate() {
     let ns = cluster.namespace().await;
 
     let ca = format!("--client-ca={}", authority.files().certificate.display());
-    let webhook = ns.start_webhook_with(&[ca, "--client-name=kube-apiserver".into()]).await;
+    let webhook = ns.webhook().flags([ca, "--client-name=kube-apiserver".into()]).start().await;
 
     let refusal = ns.webservices().rejects(webservice("checkout").image("")).await;
     assert_eq!(refusal.code, 422, "{refusal}");

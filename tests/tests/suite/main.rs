@@ -5,12 +5,14 @@
 
 mod admission;
 mod agreement;
+mod availability;
 mod bad_input;
 mod clients;
 mod contested;
 mod deletion;
 mod dependencies;
 mod lab;
+mod overload;
 mod ownership;
 mod policy;
 mod races;

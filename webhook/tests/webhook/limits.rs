@@ -47,6 +47,35 @@ async fn a_body_without_end_is_refused_without_being_kept() {
 }
 
 #[tokio::test]
+async fn twenty_bodies_of_50_mb_at_once_hold_no_review_up() {
+    let served = Served::start().await;
+    let mut senders = Vec::new();
+    for _ in 0..20 {
+        let mut stream = tls(served.addresses.https, client_config(&served.ca)).await.unwrap();
+        senders.push(tokio::spawn(async move {
+            let head = format!(
+                "POST {MUTATE} HTTP/1.1\r\nhost: {NAME}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                50 * MIB
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let piece = vec![b' '; MIB];
+            let mut sent = 0;
+            while sent < 50 && stream.write_all(&piece).await.is_ok() {
+                sent += 1;
+            }
+            sent
+        }));
+    }
+    let review = creation(&webservice(&json!({"image": "nginx:1.27"})));
+    let answer = async { served.connect().await.review(MUTATE, &review).await };
+    let answer = tokio::time::timeout(Duration::from_secs(5), answer).await.expect("an answer in time");
+    assert_eq!(answer["allowed"], true);
+    for sender in senders {
+        assert!(soon("the end of a sender", sender).await.unwrap() < 50, "a body was read to its end");
+    }
+}
+
+#[tokio::test]
 async fn only_json_is_read() {
     let served = Served::start().await;
     let review = creation(&webservice(&json!({"image": "nginx:1.27"}))).to_string();

@@ -14,6 +14,7 @@ mod certificate;
 mod clients;
 mod deadline;
 mod hostile;
+mod hostile_wire;
 mod limits;
 mod policy;
 mod process;

@@ -19,13 +19,14 @@ use crate::resource::WebService;
 /// A DNS label, as [`crate::rules`] understands it.
 const LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
-/// The reference grammar of the distribution project, as far as a regular expression can say it: not that a repository has at
-/// most 255 characters.
+/// What [`crate::image`] reads, as far as a regular expression can say it: not that a path has at most 255 characters, and
+/// not which addresses are IPv6. The second line is what stands before a `/` and is no host: it has no dot.
 const IMAGE: &str = concat!(
-    r"^((\[[0-9a-fA-F:]+\]|[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*)(:[0-9]+)?/)?",
-    r"[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*",
+    r"^(((\[[0-9a-fA-F:]+\]|[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?(\.[a-zA-Z0-9]([a-zA-Z0-9-]*[a-zA-Z0-9])?)*)(:[0-9]+)?",
+    r"|[a-z0-9]+((_|__|-+)[a-z0-9]+)*)/",
+    r"([a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*/)*)?[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*",
     r"(:[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127})?",
-    r"(@(sha256:[0-9a-fA-F]{64}|sha384:[0-9a-fA-F]{96}|sha512:[0-9a-fA-F]{128}))?$",
+    r"(@(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128}))?$",
 );
 
 /// What engines read as an image id.

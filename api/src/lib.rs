@@ -18,6 +18,7 @@ pub mod constants;
 pub mod crd;
 pub mod defaults;
 pub mod draft;
+pub mod image;
 pub mod rbac;
 pub mod registration;
 pub mod resource;

@@ -4,38 +4,40 @@ use std::convert::Infallible;
 use std::pin::pin;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::header::{CONNECTION, HeaderValue};
 use hyper::body::Incoming;
+use hyper::header::{CONNECTION, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
-use tower::Service;
 
 use crate::activity::{Activity, Limits, Observed, Watchdog};
+use crate::service::Service;
 
 /// Longest header of a request. The API server's are below 1 KiB.
 const MAX_HEADER: usize = 16 * 1024;
-/// Most that is read ahead of a connection.
-const MAX_BUFFER: usize = 64 * 1024;
+/// Most that is read at a time: a TLS record. Callers that send much should not occupy more than that.
+const MAX_BUFFER: usize = 16 * 1024;
 
 /// Serves requests until the client leaves or takes too long over something. Once `draining` is cancelled every answer
 /// asks the client to close the connection, and one that nobody uses is closed soon.
-pub(crate) async fn serve<S>(stream: S, router: Router, limits: Limits, draining: CancellationToken)
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+pub(crate) async fn serve<S>(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    service: S,
+    limits: Limits,
+    draining: CancellationToken,
+) where
+    S: Service,
 {
     let activity = Activity::new();
     let watchdog = Watchdog::new(Arc::clone(&activity), limits, draining.clone());
     let io = TokioIo::new(Observed { stream, activity: Arc::clone(&activity) });
     let service = service_fn(move |request: hyper::Request<Incoming>| {
         activity.request_began();
-        let answer = router.clone().call(request);
-        let (activity, draining) = (Arc::clone(&activity), draining.clone());
+        let (service, activity, draining) = (service.clone(), Arc::clone(&activity), draining.clone());
         async move {
-            let mut response = answer.await?;
+            let mut response = service.answer(request).await;
             if draining.is_cancelled() {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -73,6 +75,7 @@ fn http() -> http1::Builder {
 mod tests {
     use std::time::Duration;
 
+    use axum::Router;
     use axum::routing::post;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
     use tokio::time::Instant;

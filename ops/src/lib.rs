@@ -20,4 +20,5 @@ pub mod metrics;
 pub mod probes;
 pub mod process;
 pub mod server;
+mod service;
 pub mod shutdown;

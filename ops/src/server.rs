@@ -16,6 +16,7 @@ use tokio_util::task::TaskTracker;
 pub use crate::activity::Limits;
 use crate::connection;
 use crate::listen::Listener;
+pub use crate::service::Service;
 
 /// Connections that an address has at the same time where nobody says otherwise.
 pub const MAX_CONNECTIONS: usize = 2048;
@@ -38,13 +39,13 @@ pub enum Transport {
 }
 
 /// Everything about one listening address.
-pub struct Server {
+pub struct Server<S = Router> {
     /// Where clients come in.
     pub listener: Listener,
     /// How they are talked to.
     pub transport: Transport,
-    /// What is served to them. Bodies are for the routes to bound.
-    pub router: Router,
+    /// What is served to them. Bodies are for it to bound.
+    pub service: S,
     /// Most connections at a time; more wait to be accepted.
     pub max_connections: usize,
     /// How long a connection may take over what.
@@ -55,14 +56,14 @@ pub struct Server {
     pub connections: TaskTracker,
 }
 
-impl Server {
+impl<S: Service> Server<S> {
     /// One that serves over plain HTTP and drains nothing.
     #[must_use]
-    pub fn plain(listener: Listener, router: Router, max_connections: usize) -> Self {
+    pub fn plain(listener: Listener, service: S, max_connections: usize) -> Self {
         Self {
             listener,
             transport: Transport::Plain,
-            router,
+            service,
             max_connections,
             limits: Limits::default(),
             draining: CancellationToken::new(),
@@ -87,8 +88,12 @@ impl Server {
         let places = Arc::new(Semaphore::new(self.max_connections));
         while let Ok(place) = Arc::clone(&places).acquire_owned().await {
             let stream = accept(&self.listener.socket).await;
-            let serving =
-                self.transport.clone().serve(stream, self.router.clone(), self.limits, self.draining.clone());
+            let serving = self.transport.clone().serve(
+                stream,
+                self.service.clone(),
+                self.limits,
+                self.draining.clone(),
+            );
             let closing = closing.clone();
             self.connections.spawn(async move {
                 closing.run_until_cancelled(serving).await;
@@ -99,15 +104,21 @@ impl Server {
 }
 
 impl Transport {
-    async fn serve(self, stream: TcpStream, router: Router, limits: Limits, draining: CancellationToken) {
+    async fn serve<S: Service>(
+        self,
+        stream: TcpStream,
+        service: S,
+        limits: Limits,
+        draining: CancellationToken,
+    ) {
         // Answers are small: waiting to fill a packet would only delay them.
         let _ = stream.set_nodelay(true);
         match self {
-            Self::Plain => connection::serve(stream, router, limits, draining).await,
+            Self::Plain => connection::serve(stream, service, limits, draining).await,
             Self::Tls { acceptor, errors } => {
                 let handshake = tokio::time::timeout(limits.handshake, acceptor.accept(stream)).await;
                 match handshake.map_err(io::Error::from).flatten() {
-                    Ok(stream) => connection::serve(stream, router, limits, draining).await,
+                    Ok(stream) => connection::serve(stream, service, limits, draining).await,
                     Err(error) => {
                         errors.inc();
                         report(&error);

@@ -12,6 +12,9 @@ use crate::decide::Decision;
 use crate::review::{API_VERSION, REVIEW_KIND, Review};
 use crate::warnings;
 
+/// Bytes that hold all but long refusals, so that the text need not grow.
+const USUAL: usize = 1024;
+
 /// Writes the answer to `review` as JSON.
 pub fn encode(review: &Review<'_>, decision: &Decision) -> serde_json::Result<Vec<u8>> {
     let audit_annotations = audit::annotations(decision);
@@ -31,7 +34,9 @@ pub fn encode(review: &Review<'_>, decision: &Decision) -> serde_json::Result<Ve
         }
         Decision::Unreadable { reason } => response.status = Some(unreadable(reason)),
     }
-    serde_json::to_vec(&Answer { api_version: API_VERSION, kind: REVIEW_KIND, response })
+    let mut text = Vec::with_capacity(USUAL);
+    serde_json::to_writer(&mut text, &Answer { api_version: API_VERSION, kind: REVIEW_KIND, response })?;
+    Ok(text)
 }
 
 fn encode_patch(patch: &Patch) -> serde_json::Result<String> {

@@ -1,10 +1,13 @@
 //! Reading of request bodies within bounds: each has a limit, and all together have a budget.
 
+use std::error::Error;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Bytes, HttpBody};
 use http_body_util::BodyExt;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::refusal::Refusal;
 
@@ -14,20 +17,41 @@ pub(crate) const MAX_BODY: usize = 7 * 1024 * 1024;
 
 /// What the bodies in memory may have together. Reviews are a few KiB, so this is room for thousands of them, and
 /// callers that send without end cannot take more.
-const BUDGET: usize = 24 * 1024 * 1024;
+const BUDGET: usize = 16 * 1024 * 1024;
 
-/// Bytes that may be in memory at a time.
+/// What a body counts beside its own bytes until it is complete: the buffers of its connection.
+const UNFINISHED: usize = 32 * 1024;
+
+/// Refused bodies that are read to their end at a time, and how long each is.
+const DISCARDED: usize = 16;
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The body of a request, from whatever source.
+pub(crate) trait RequestBody:
+    HttpBody<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static
+{
+}
+
+impl<B> RequestBody for B where
+    B: HttpBody<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Unpin + Send + 'static
+{
+}
+
+/// What all requests share: bytes that may be in memory at a time, and who may send on after a refusal.
 #[derive(Debug, Clone)]
-pub(crate) struct Budget(Arc<Semaphore>);
+pub(crate) struct Budget {
+    left: Arc<AtomicUsize>,
+    discarded: Arc<Semaphore>,
+}
 
 /// A whole body, counted against the budget while it is held.
 #[derive(Debug)]
-pub(crate) struct Payload {
+pub(crate) struct Payload<'b> {
     bytes: Bytes,
-    _reserved: Option<OwnedSemaphorePermit>,
+    _reserved: Reserved<'b>,
 }
 
-impl Payload {
+impl Payload<'_> {
     pub(crate) fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
@@ -41,61 +65,83 @@ impl Default for Budget {
 
 impl Budget {
     fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes)))
+        Self { left: Arc::new(AtomicUsize::new(bytes)), discarded: Arc::new(Semaphore::new(DISCARDED)) }
     }
 
     /// Reads a body to its end. It is counted as it arrives, so that a slow caller occupies only what it has sent.
-    pub(crate) async fn read(&self, body: &mut Body) -> Result<Payload, Refusal> {
+    pub(crate) async fn read(&self, body: &mut impl RequestBody) -> Result<Payload<'_>, Refusal> {
         let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if declared > MAX_BODY {
             return Err(Refusal::TooLarge);
         }
-        let mut reserved = None;
+        let mut reserved = Reserved { budget: self, bytes: 0 };
         let first = next_chunk(body).await?.unwrap_or_default();
-        self.reserve(first.len(), &mut reserved)?;
+        reserved.add(first.len())?;
         if body.is_end_stream() {
             // The usual case: a small body in one piece is used where it lies.
             return Ok(Payload { bytes: first, _reserved: reserved });
         }
+        reserved.add(UNFINISHED)?;
         let mut whole = Vec::with_capacity(declared);
         whole.extend_from_slice(&first);
         while let Some(chunk) = next_chunk(body).await? {
-            self.reserve(chunk.len(), &mut reserved)?;
             if whole.len() + chunk.len() > MAX_BODY {
                 return Err(Refusal::TooLarge);
             }
+            reserved.add(chunk.len())?;
             whole.extend_from_slice(&chunk);
         }
         Ok(Payload { bytes: whole.into(), _reserved: reserved })
     }
 
-    fn reserve(&self, bytes: usize, reserved: &mut Option<OwnedSemaphorePermit>) -> Result<(), Refusal> {
-        let bytes = u32::try_from(bytes).map_err(|_| Refusal::TooLarge)?;
-        let more = Arc::clone(&self.0).try_acquire_many_owned(bytes).map_err(|_| Refusal::Busy)?;
-        match reserved {
-            Some(permit) => permit.merge(more),
-            None => *reserved = Some(more),
-        }
+    /// Reads what is left of a refused body for a moment, beside the answer, and forgets it: a caller that is still sending
+    /// might take the end of its connection for a failure and overlook the answer. Where too many do, it is ended at once.
+    pub(crate) fn discard(&self, mut body: impl RequestBody) {
+        let Ok(place) = Arc::clone(&self.discarded).try_acquire_owned() else { return };
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(PATIENCE, async {
+                let mut length = 0;
+                while let Some(Ok(frame)) = body.frame().await
+                    && length <= MAX_BODY
+                {
+                    length += frame.data_ref().map_or(0, Bytes::len);
+                }
+            })
+            .await;
+            drop(place);
+        });
+    }
+}
+
+/// Part of a budget, which has it back when this is dropped.
+#[derive(Debug)]
+struct Reserved<'b> {
+    budget: &'b Budget,
+    bytes: usize,
+}
+
+impl Reserved<'_> {
+    fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let taken = self
+            .budget
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
+        taken.map_err(|_| Refusal::Busy)?;
+        self.bytes += bytes;
         Ok(())
     }
 }
 
-/// Reads what is left of a body and forgets it, within the limit: a caller that is still sending would take an early
-/// answer for a broken connection.
-pub(crate) async fn discard(mut body: Body) {
-    let mut length = 0;
-    while let Ok(Some(chunk)) = next_chunk(&mut body).await {
-        length += chunk.len();
-        if length > MAX_BODY {
-            return;
-        }
+impl Drop for Reserved<'_> {
+    fn drop(&mut self) {
+        self.budget.left.fetch_add(self.bytes, Ordering::Relaxed);
     }
 }
 
 /// The next piece of the body; trailers are skipped.
-async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
+async fn next_chunk(body: &mut impl RequestBody) -> Result<Option<Bytes>, Refusal> {
     while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame.map_err(Refusal::Interrupted)?.into_data() {
+        if let Ok(data) = frame.map_err(|error| Refusal::Interrupted(error.into()))?.into_data() {
             return Ok(Some(data));
         }
     }
@@ -106,7 +152,8 @@ async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
 mod tests {
     use std::convert::Infallible;
 
-    use futures::stream;
+    use axum::body::Body;
+    use futures::{StreamExt, stream};
     use http_body_util::StreamBody;
     use hyper::body::Frame;
 
@@ -119,20 +166,21 @@ mod tests {
         Body::new(StreamBody::new(stream::iter(frames.into_iter().map(Ok::<_, Infallible>))))
     }
 
-    async fn read(budget: &Budget, mut body: Body) -> Result<Payload, Refusal> {
+    async fn read(budget: &Budget, mut body: Body) -> Result<Payload<'_>, Refusal> {
         budget.read(&mut body).await
     }
 
     #[tokio::test]
     async fn a_body_in_pieces_is_put_together() {
-        let payload = read(&Budget::default(), chunked(&[b"ab", b"c"])).await.unwrap();
+        let budget = Budget::default();
+        let payload = read(&budget, chunked(&[b"ab", b"c"])).await.unwrap();
         assert_eq!(payload.as_slice(), b"abc");
     }
 
     #[tokio::test]
     async fn a_body_in_one_piece_is_not_copied() {
-        let bytes = Bytes::from_static(b"review");
-        let payload = read(&Budget::default(), Body::from(bytes.clone())).await.unwrap();
+        let (budget, bytes) = (Budget::default(), Bytes::from_static(b"review"));
+        let payload = read(&budget, Body::from(bytes.clone())).await.unwrap();
         assert_eq!(payload.as_slice().as_ptr(), bytes.as_ptr());
     }
 
@@ -160,5 +208,29 @@ mod tests {
         assert!(matches!(refusal, Refusal::Busy), "{refusal}");
         drop(first);
         read(&budget, Body::from("123")).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_unfinished_body_counts_the_buffers_of_its_connection() {
+        let pieces: [&[u8]; 2] = [b"ab", b"c"];
+        let refusal = read(&Budget::new(UNFINISHED + 2), chunked(&pieces)).await.unwrap_err();
+        assert!(matches!(refusal, Refusal::Busy), "{refusal}");
+        let budget = Budget::new(UNFINISHED + 3);
+        for _ in 0..2 {
+            read(&budget, chunked(&pieces)).await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_bodies_are_read_for_a_moment_and_a_few_at_a_time() {
+        let (budget, held) = (Budget::default(), Arc::new(()));
+        for _ in 0..=DISCARDED {
+            let held = Arc::clone(&held);
+            let endless = stream::pending::<Result<Frame<Bytes>, Infallible>>();
+            budget.discard(StreamBody::new(endless.inspect(move |_| _ = &held)));
+        }
+        assert_eq!(Arc::strong_count(&held) - 1, DISCARDED);
+        tokio::time::sleep(PATIENCE + Duration::from_millis(1)).await;
+        assert_eq!(Arc::strong_count(&held) - 1, 0);
     }
 }

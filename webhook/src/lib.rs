@@ -7,9 +7,9 @@
 //!
 //! ```text
 //! ops::server ─► routes ─► handlers ─► review ─► decide ─► answer
-//!      │                      │                   │         │
-//! tls ─► certs, clients   deadline, body,      terms:    audit,
-//!                         refusal, metrics     policy    warnings
+//!      │                      │                │      │         │
+//! tls ─► certs, clients   deadline, body,     json  terms:    audit,
+//!                       line, refusal, metrics      policy    warnings
 //! ```
 
 pub mod answer;
@@ -22,6 +22,7 @@ pub mod decide;
 mod handlers;
 #[cfg(feature = "test-hooks")]
 pub mod hooks;
+mod json;
 mod line;
 mod metrics;
 mod readiness;

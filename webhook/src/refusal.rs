@@ -1,10 +1,12 @@
 //! HTTP answers for what is no answerable review.
 
+use std::error::Error;
 use std::time::Duration;
 
-use axum::http::StatusCode;
-use axum::http::header::{HeaderValue, RETRY_AFTER};
-use axum::response::{IntoResponse, Response};
+use axum::body::Bytes;
+use axum::http::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
+use axum::http::{Response, StatusCode};
+use http_body_util::Full;
 
 use crate::body::MAX_BODY;
 use crate::review::DecodeError;
@@ -17,7 +19,7 @@ pub(crate) enum Refusal {
     #[error("failed to read the request: its body is longer than {} MiB", MAX_BODY / 1024 / 1024)]
     TooLarge,
     #[error("failed to read the request: {0}")]
-    Interrupted(axum::Error),
+    Interrupted(Box<dyn Error + Send + Sync>),
     #[error(transparent)]
     Undecodable(#[from] DecodeError),
     #[error("too many reviews at a time; come back in a second")]
@@ -47,11 +49,12 @@ impl Refusal {
             Self::Encode(_) | Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
-}
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let mut response = (self.status(), self.to_string()).into_response();
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::from(self.to_string()));
+        *response.status_mut() = self.status();
+        let text = HeaderValue::from_static("text/plain; charset=utf-8");
+        response.headers_mut().insert(CONTENT_TYPE, text);
         // The API server comes back where it is told when. It is told so for load, and where another replica may be asked: a
         // fault would be met again, after a late answer no time is left, and what happens then is for failurePolicy to say.
         if matches!(self, Self::Busy | Self::NoPolicy) {

@@ -9,6 +9,8 @@ use webservice_api::admission::{Operation, Request};
 use webservice_api::constants::{GROUP, KIND};
 use webservice_api::draft::Draft;
 
+use crate::json;
+
 /// The one version that is spoken. It is echoed, as the protocol demands.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
 /// The kind of both question and answer.
@@ -71,11 +73,11 @@ impl<'a> Review<'a> {
     /// Reads a body once. Only if an object cannot be read, which well-formed requests never cause, it is read again
     /// without the objects: then there is a uid, and somebody gets a reason instead of a protocol error.
     pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
-        match serde_json::from_slice::<Envelope<'a, Draft<'a>>>(body) {
+        match json::from_slice::<Envelope<'a, Draft<'a>>>(body) {
             Ok(envelope) => Self::new(envelope, |new, old| Ok(Objects { new, old })),
             Err(error) => {
-                let envelope: Envelope<'a, IgnoredAny> = serde_json::from_slice(body)
-                    .map_err(|error| DecodeError::Malformed(error.to_string()))?;
+                let envelope: Envelope<'a, IgnoredAny> =
+                    json::from_slice(body).map_err(|error| DecodeError::Malformed(error.to_string()))?;
                 Self::new(envelope, |_, _| Err(error.to_string()))
             }
         }
@@ -180,6 +182,9 @@ impl<'a> Text<'a> {
         text.map_or(Cow::Borrowed(""), |text| text.0)
     }
 }
+
+#[cfg(test)]
+mod agreement;
 
 #[cfg(test)]
 mod tests {

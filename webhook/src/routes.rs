@@ -2,87 +2,55 @@
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::routing::post;
+use axum::body::Bytes;
+use axum::http::header::{ALLOW, HeaderValue};
+use axum::http::{Method, Request, Response, StatusCode};
+use http_body_util::Full;
+use hyper::body::Incoming;
 use webservice_api::constants::{MUTATE_PATH, VALIDATE_PATH};
+use webservice_ops::server::Service;
 
-use crate::decide::{self, Decision};
-use crate::handlers::{Endpoint, Gate, admit};
+use crate::decide;
+use crate::handlers::{Endpoint, Gate};
 use crate::metrics::Metrics;
-use crate::review::Review;
-use crate::terms::{LatestTerms, Terms};
+use crate::terms::LatestTerms;
 
 /// The two webhooks.
-pub(crate) fn admission(metrics: &Metrics, max_in_flight: usize, terms: &LatestTerms) -> Router {
-    let gate = Gate::new(max_in_flight);
-    let mutating = endpoint(MUTATE_PATH, decide::mutate, &gate, metrics, terms);
-    let validating = endpoint(VALIDATE_PATH, decide::validate, &gate, metrics, terms);
-    mutating.merge(validating)
+#[derive(Debug, Clone)]
+pub(crate) struct Admission(Arc<[Endpoint; 2]>);
+
+impl Admission {
+    pub(crate) fn new(metrics: &Metrics, max_in_flight: usize, terms: &LatestTerms) -> Self {
+        let gate = Gate::new(max_in_flight);
+        let endpoint = |path, decide| {
+            let (gate, metrics, terms) = (gate.clone(), metrics.webhook(path), terms.clone());
+            Endpoint { path, decide, terms, gate, metrics }
+        };
+        Self(Arc::new([endpoint(MUTATE_PATH, decide::mutate), endpoint(VALIDATE_PATH, decide::validate)]))
+    }
 }
 
-fn endpoint(
-    path: &'static str,
-    decide: fn(&Review<'_>, &Terms) -> Decision,
-    gate: &Gate,
-    metrics: &Metrics,
-    terms: &LatestTerms,
-) -> Router {
-    let (gate, metrics, terms) = (gate.clone(), metrics.webhook(path), terms.clone());
-    let endpoint = Endpoint { decide, terms, gate, metrics };
-    Router::new().route(path, post(admit)).with_state(Arc::new(endpoint))
+impl Service for Admission {
+    type Body = Full<Bytes>;
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let path = request.uri().path();
+        match self.0.iter().find(|endpoint| endpoint.path == path) {
+            Some(endpoint) if request.method() == Method::POST => endpoint.admit(request).await,
+            Some(_) => not_allowed(),
+            None => empty(StatusCode::NOT_FOUND),
+        }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use axum::body::Body;
-    use axum::http::header::CONTENT_TYPE;
-    use axum::http::{Request, StatusCode};
-    use prometheus_client::registry::Registry;
-    use serde_json::json;
-    use tower::ServiceExt;
-    use webservice_certs::Reloader;
-    use webservice_ops::metrics::exposition;
+fn not_allowed() -> Response<Full<Bytes>> {
+    let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));
+    response
+}
 
-    use super::*;
-
-    fn metrics(registry: &mut Registry) -> Metrics {
-        Metrics::register(registry, Reloader::new("/does/not/exist").served())
-    }
-
-    fn review() -> Request<Body> {
-        let review = json!({
-            "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "u", "operation": "CREATE"},
-        });
-        Request::post("/test")
-            .header(CONTENT_TYPE, "application/json")
-            .body(Body::from(review.to_string()))
-            .unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_panic_is_a_500_that_asks_for_no_second_try_and_spares_the_next_request() {
-        fn panic(_: &Review<'_>, _: &Terms) -> Decision {
-            panic!("a fault")
-        }
-        let mut registry = Registry::default();
-        let router =
-            endpoint("/test", panic, &Gate::new(1), &metrics(&mut registry), &LatestTerms::default());
-        for _ in 0..2 {
-            let response = router.clone().oneshot(review()).await.unwrap();
-            assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
-            assert!(!response.headers().contains_key("retry-after"));
-        }
-        let text = exposition(&registry).unwrap();
-        assert!(text.contains(r#"requests_total{webhook="/test",code="500"} 2"#), "{text}");
-        assert!(text.contains(r#"requests_in_flight{webhook="/test"} 0"#), "{text}");
-    }
-
-    #[tokio::test]
-    async fn a_review_beyond_the_limit_is_asked_to_come_back_in_whole_seconds() {
-        let metrics = metrics(&mut Registry::default());
-        let router = endpoint("/test", decide::validate, &Gate::new(0), &metrics, &LatestTerms::default());
-        let response = router.oneshot(review()).await.unwrap();
-        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
-        assert_eq!(response.headers()["retry-after"], "1");
-    }
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
 }

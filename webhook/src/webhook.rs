@@ -18,9 +18,10 @@ use webservice_ops::{metrics, probes};
 use crate::clients::{self, ClientVerifier};
 use crate::config::Config;
 use crate::metrics::Metrics;
+use crate::routes::Admission;
 use crate::stop::Stop;
 use crate::terms::{self, LatestTerms};
-use crate::{readiness, routes, tls};
+use crate::{readiness, tls};
 
 /// Why the webhook did not start.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +47,7 @@ pub struct Addresses {
 
 /// A webhook that holds its ports and serves nothing yet.
 pub struct Webhook {
-    https: Server,
+    https: Server<Admission>,
     probes: Server,
     metrics: Server,
     reloader: Reloader,
@@ -80,19 +81,17 @@ impl Webhook {
         };
         let verifier = client_ca.as_ref().map(|ca| ClientVerifier::new(ca.latest(), &config.client_names));
 
-        let server = |purpose, address, router| {
-            Ok::<_, BindError>(Server::plain(bind(purpose, address)?, router, config.max_connections))
-        };
-        let admission = routes::admission(&counted, config.max_in_flight, &terms);
+        let most = config.max_connections;
+        let admission = Admission::new(&counted, config.max_in_flight, &terms);
         let errors = counted.handshake_errors();
         Ok(Self {
             https: Server {
                 transport: Transport::Tls { acceptor: tls::acceptor(certificate, verifier)?, errors },
                 draining: stop.draining.clone(),
-                ..server("admission reviews", config.https_address, admission)?
+                ..Server::plain(bind("admission reviews", config.https_address)?, admission, most)
             },
-            probes: server("probes", config.probe_address, probes::router(checks))?,
-            metrics: server("metrics", config.metrics_address, metrics::router(registry))?,
+            probes: Server::plain(bind("probes", config.probe_address)?, probes::router(checks), most),
+            metrics: Server::plain(bind("metrics", config.metrics_address)?, metrics::router(registry), most),
             reloader,
             policy,
             client_ca,

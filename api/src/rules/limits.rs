@@ -13,7 +13,7 @@ pub(super) fn image_is_from_an_allowed_registry(draft: &Draft<'_>, findings: &mu
     else {
         return;
     };
-    let source = Source::of(image);
+    let Some(source) = Source::of(image) else { return };
     if !allowed.iter().any(|registry| registry.holds(&source)) {
         let source = source.to_string();
         let message = format!("must come from {}, found {}", one_of(allowed), Quoted(&source));

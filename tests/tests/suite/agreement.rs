@@ -40,6 +40,9 @@ fn images() -> Vec<Value> {
         "127.0.0.1:5000/app:x",
         "[::1]:5000/app:x",
         "Registry.Example.com/app:x",
+        "UPPER/case",
+        "a.b_c/d",
+        "a_b/c.d",
         "app:Tag_with.UPPER-case",
         "a__b/c.d/e-f:1",
         "a---b:1",
@@ -71,6 +74,7 @@ fn images() -> Vec<Value> {
     ]);
     images.push(json!(format!("app@sha256:{digest}")));
     images.push(json!(format!("app:1@sha256:{digest}")));
+    images.push(json!(format!("app@sha256:{}", digest.to_uppercase())));
     images.push(json!(format!("app:{}", "t".repeat(128))));
     images.push(json!(format!("app:{}", "t".repeat(129))));
     images.push(json!("a".repeat(1025)));

@@ -234,7 +234,7 @@ fn objects() -> Vec<Case> {
     for (member, values) in [
         (
             "image",
-            r#"null | "" | "  " | 7 | true | [] | {} | "nginx:" | "UPPER/case" | "a b" | "é" | "a@sha256:x""#,
+            r#"null | "" | "  " | 7 | true | [] | {} | "nginx:" | "lower/UPPER" | "a b" | "é" | "a@sha256:x""#,
         ),
         ("image", r#""nginx:1.27\u0000" | "\u0000" | "nginx:1.27\n" | ["nginx:1.27"] | {"name": "nginx"}"#),
         ("replicas", r"-1 | 1.5 | 1e10 | 2147483648 | 9007199254740993 | 18446744073709551616 | 1e308"),

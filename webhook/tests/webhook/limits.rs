@@ -79,7 +79,6 @@ async fn twenty_bodies_of_50_mb_at_once_hold_no_review_up() {
 async fn only_json_is_read() {
     let served = Served::start().await;
     let review = creation(&webservice(&json!({"image": "nginx:1.27"}))).to_string();
-    let mut client = served.connect().await;
     for (content_type, status) in [
         ("application/json", 200),
         ("application/json; charset=utf-8", 200),
@@ -89,6 +88,7 @@ async fn only_json_is_read() {
         ("application/jsonx", 415),
         ("", 415),
     ] {
+        let mut client = served.connect().await;
         let reply = client.send(post(MUTATE, content_type, review.clone())).await.unwrap();
         assert_eq!(reply.status, status, "{content_type}");
     }

@@ -12,6 +12,7 @@ mod support;
 
 mod certificate;
 mod clients;
+mod corpus;
 mod deadline;
 mod hostile;
 mod hostile_wire;

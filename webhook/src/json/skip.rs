@@ -1,0 +1,119 @@
+//! Finding the end of a JSON value without reading it.
+//!
+//! An object or a list ends where its brackets are balanced, not counting those within strings. That is found out for 64
+//! bytes at a time: each question about them has its answers in the bits of one number, of which the lowest is about the
+//! first byte.
+
+use wide::u8x64;
+
+/// Bytes that are looked at together.
+const BLOCK: usize = 64;
+
+/// Length of the string that `text` begins with, quotation marks included; none where it is not closed.
+pub(super) fn string(text: &[u8]) -> Option<usize> {
+    let mut at = 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', text.get(at..)?)?;
+        if text[at] == b'"' {
+            return Some(at + 1);
+        }
+        // Whatever stands behind a backslash does not close the string.
+        at += 2;
+    }
+}
+
+/// Length of the object or list that `text` begins with, brackets included; none where it is not closed.
+pub(super) fn container(text: &[u8]) -> Option<usize> {
+    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    let mut last = [0; BLOCK];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut scan = Scan::default();
+    let mut start = 0;
+    for block in blocks.iter().chain([&last]) {
+        if let Some(end) = scan.end_within(block) {
+            return Some(start + end);
+        }
+        start += BLOCK;
+    }
+    None
+}
+
+/// What has to be remembered from one block to the next.
+#[derive(Default)]
+struct Scan {
+    /// Brackets that are open.
+    depth: u32,
+    /// All bits set while a string is open, otherwise none.
+    in_string: u64,
+    /// 1 where the first byte of the next block is escaped, otherwise 0.
+    escaped: u64,
+}
+
+impl Scan {
+    /// Length of what the last bracket ends, within this block.
+    fn end_within(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
+        let bytes = u8x64::from(*block);
+        let equal = |byte| bytes.simd_eq(u8x64::splat(byte)).to_bitmask();
+        let strings = self.strings(equal(b'"'), equal(b'\\'));
+        // Square and curly brackets differ in this bit alone.
+        let folded = bytes | u8x64::splat(b'[' ^ b'{');
+        let brackets = |byte| folded.simd_eq(u8x64::splat(byte)).to_bitmask() & !strings;
+        let (opening, mut closing) = (brackets(b'{'), brackets(b'}'));
+
+        if closing.count_ones() >= self.depth {
+            let mut closed = 0;
+            while closing != 0 {
+                let at = closing.trailing_zeros();
+                closed += 1;
+                let opened = (opening & ((1 << at) - 1)).count_ones();
+                if self.depth + opened <= closed {
+                    return Some(at as usize + 1);
+                }
+                closing &= closing - 1;
+            }
+            self.depth += opening.count_ones();
+            self.depth -= closed;
+        } else {
+            self.depth += opening.count_ones();
+            self.depth -= closing.count_ones();
+        }
+        None
+    }
+
+    /// The bytes within strings, with the opening and without the closing quotation mark.
+    fn strings(&mut self, quotes: u64, backslashes: u64) -> u64 {
+        let quotes = quotes & !self.escaped(backslashes);
+        let strings = parity(quotes) ^ self.in_string;
+        // The sign bit, which is about the last byte, in all places.
+        self.in_string = (strings.cast_signed() >> (u64::BITS - 1)).cast_unsigned();
+        strings
+    }
+
+    /// The bytes that a backslash takes their meaning from.
+    fn escaped(&mut self, backslashes: u64) -> u64 {
+        let first = std::mem::take(&mut self.escaped);
+        if backslashes & (backslashes << 1 | first) == 0 {
+            self.escaped = backslashes >> (u64::BITS - 1);
+            return backslashes << 1 | first;
+        }
+        // A backslash behind another one may be escaped itself, which is found out one by one.
+        let mut escaped = first;
+        let mut left = backslashes & !first;
+        while left != 0 {
+            let next = (left & left.wrapping_neg()) << 1;
+            escaped |= next;
+            self.escaped = u64::from(next == 0);
+            left &= left - 1;
+            left &= !next;
+        }
+        escaped
+    }
+}
+
+/// For each bit, whether up to it, itself included, an odd number of bits is set.
+fn parity(mut bits: u64) -> u64 {
+    for distance in [1, 2, 4, 8, 16, 32] {
+        bits ^= bits << distance;
+    }
+    bits
+}

@@ -14,6 +14,7 @@ mod activity;
 pub mod args;
 mod connection;
 pub mod listen;
+mod log_lines;
 pub mod logging;
 pub mod metrics;
 pub mod probes;

@@ -40,7 +40,9 @@ pub(super) fn image_is_a_reference(draft: &Draft<'_>, findings: &mut Findings<'_
 }
 
 pub(super) fn image_is_pinned(draft: &Draft<'_>, findings: &mut Findings<'_>) {
-    let Some(Ok(reference)) = given(draft).map(parse) else { return };
+    let Some(Ok(reference)) = given(draft).filter(|image| image.len() <= MAX_IMAGE).map(parse) else {
+        return;
+    };
     if reference.digest().is_none() && matches!(reference.tag(), None | Some("latest")) {
         findings.add(
             Cause::Invalid,

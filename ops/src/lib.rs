@@ -15,6 +15,7 @@ pub mod args;
 mod connection;
 pub mod latest;
 pub mod listen;
+mod log_lines;
 pub mod logging;
 pub mod metrics;
 pub mod probes;

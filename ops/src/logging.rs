@@ -2,12 +2,19 @@
 
 use std::backtrace::Backtrace;
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
+use crate::log_lines::LogLines;
+
 /// The client library calls every answer above 399 an error, each time it comes; who has sent the request knows better.
 const DEFAULT_FILTER: &str = "info,kube_client=off,kube_runtime=off";
+
+/// The log of this process, once it is started.
+static LINES: OnceLock<LogLines> = OnceLock::new();
 
 /// Flags of the log.
 #[derive(Debug, Clone, Args)]
@@ -56,8 +63,13 @@ pub fn init(args: &LogArgs) -> Result<(), LogError> {
     let filter = EnvFilter::builder()
         .parse(&args.log_level)
         .map_err(|error| LogError::Filter { filter: args.log_level.clone(), reason: error.to_string() })?;
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_ansi(std::io::stdout().is_terminal());
+    let start = |error: std::io::Error| LogError::Start(error.to_string());
+    let lines = LogLines::to(std::io::stdout(), tell_dropped).map_err(start)?;
+    let lines = LINES.get_or_init(|| lines);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stdout().is_terminal())
+        .with_writer(|| lines.clone());
     match args.log_format {
         LogFormat::Text => builder.try_init(),
         LogFormat::Json => {
@@ -67,6 +79,17 @@ pub fn init(args: &LogArgs) -> Result<(), LogError> {
     .map_err(|error| LogError::Start(error.to_string()))?;
     std::panic::set_hook(Box::new(log_panic));
     Ok(())
+}
+
+/// Waits until the log is written, at most for a second: for processes that end.
+pub fn flush() {
+    if let Some(lines) = LINES.get() {
+        lines.flush(Duration::from_secs(1));
+    }
+}
+
+fn tell_dropped(lines: u64) {
+    tracing::warn!(lines, "log lines were dropped: standard output does not keep up");
 }
 
 fn log_panic(info: &std::panic::PanicHookInfo<'_>) {

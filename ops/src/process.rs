@@ -23,7 +23,9 @@ pub fn run<E: Error + 'static>(
     log: &LogArgs,
     work: impl AsyncFnOnce(CancellationToken) -> Result<(), E>,
 ) -> ExitCode {
-    match try_run(log, work) {
+    let result = try_run(log, work);
+    logging::flush();
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{program}: {error}");

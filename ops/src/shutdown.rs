@@ -24,6 +24,7 @@ pub fn on_signal() -> io::Result<CancellationToken> {
         cancelled.cancel();
         let name = signals.next().await;
         tracing::warn!("{name} received again: stopping at once");
+        crate::logging::flush();
         std::process::exit(FORCED_EXIT_CODE);
     });
     Ok(token)

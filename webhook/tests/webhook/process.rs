@@ -147,6 +147,22 @@ async fn a_policy_that_cannot_be_used_is_told_of_in_the_log() {
 }
 
 #[tokio::test]
+async fn a_log_that_nobody_reads_holds_up_no_review_and_no_stop() {
+    let (ca, mut mount) = (ca(), Mount::empty());
+    mount.put(&leaf(&ca));
+    let mut process = Process::start(command(mount.path(), &[]));
+    let https = address(&process.await_line("listening").await, "https");
+    let mut client = Client::connect(https, client_config(&ca)).await.unwrap();
+    // Each denial is a line, and a pipe takes 64 KiB.
+    let denied = creation(&webservice(&json!({"tier": "X_"})));
+    for _ in 0..1000 {
+        assert_eq!(client.review(crate::support::VALIDATE, &denied).await["allowed"], false);
+    }
+    process.signal("-TERM").await;
+    assert_eq!(process.exit_code().await, Some(0));
+}
+
+#[tokio::test]
 async fn without_a_certificate_it_says_what_it_waits_for_and_stops_when_told() {
     let mount = Mount::empty();
     let mut process = Process::start(command(mount.path(), &[]));

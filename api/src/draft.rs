@@ -240,29 +240,58 @@ impl<'de> Visitor<'de> for JsonVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut members = Vec::new();
-        while let Some(Key(key)) = map.next_key()? {
-            members.push((key, map.next_value()?));
+        while let Some(name) = map.next_key::<Name<'de>>()? {
+            members.push((name.into_text(), map.next_value()?));
         }
         Ok(Json::Object(members))
     }
 }
 
-/// A member's name, borrowed where the input has no escapes in it.
-struct Key<'a>(Cow<'a, str>);
+/// A member's name, borrowed where the input has no escapes in it. It is compared as bytes: only one that is told to a person
+/// has to be text.
+struct Name<'a>(Cow<'a, [u8]>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match deserializer.deserialize_str(JsonVisitor)? {
-            Json::Text(text) => Ok(Self(text)),
-            other => Ok(Self(Cow::Owned(other.to_string()))),
+impl<'a> Name<'a> {
+    fn into_text(self) -> Cow<'a, str> {
+        match self.0 {
+            Cow::Borrowed(name) => String::from_utf8_lossy(name),
+            Cow::Owned(name) => Cow::Owned(String::from_utf8_lossy(&name).into_owned()),
         }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Name<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_identifier(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl<'de> Visitor<'de> for NameVisitor {
+    type Value = Name<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a member")
+    }
+
+    fn visit_borrowed_bytes<E>(self, name: &'de [u8]) -> Result<Self::Value, E> {
+        Ok(Name(Cow::Borrowed(name)))
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Self::Value, E> {
+        Ok(Name(Cow::Borrowed(name.as_bytes())))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
+        Ok(Name(Cow::Owned(name.as_bytes().to_vec())))
     }
 }
 
 /// Something that is filled member by member, and stays as it is when the value is no object.
 trait Fill<'de>: Default {
     /// Takes the value of the member called `name`, or skips it.
-    fn member<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error>;
+    fn member<A: MapAccess<'de>>(&mut self, name: Name<'de>, map: &mut A) -> Result<(), A::Error>;
 
     /// Told when the value was an object.
     fn is_object(&mut self) {}
@@ -317,7 +346,7 @@ impl<'de, T: Fill<'de>> Visitor<'de> for FillVisitor<T> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut filled = T::default();
         filled.is_object();
-        while let Some(Key(name)) = map.next_key()? {
+        while let Some(name) = map.next_key()? {
             filled.member(name, &mut map)?;
         }
         Ok(filled)
@@ -337,12 +366,12 @@ macro_rules! deserialize_by_filling {
 deserialize_by_filling!(Draft, Metadata, Spec);
 
 impl<'de> Fill<'de> for Draft<'de> {
-    fn member<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error> {
-        match &*name {
-            "apiVersion" => self.api_version = map.next_value()?,
-            "kind" => self.kind = map.next_value()?,
-            "metadata" => self.metadata = map.next_value()?,
-            "spec" => self.spec = map.next_value()?,
+    fn member<A: MapAccess<'de>>(&mut self, name: Name<'de>, map: &mut A) -> Result<(), A::Error> {
+        match &*name.0 {
+            b"apiVersion" => self.api_version = map.next_value()?,
+            b"kind" => self.kind = map.next_value()?,
+            b"metadata" => self.metadata = map.next_value()?,
+            b"spec" => self.spec = map.next_value()?,
             _ => drop(map.next_value::<IgnoredAny>()?),
         }
         Ok(())
@@ -350,12 +379,12 @@ impl<'de> Fill<'de> for Draft<'de> {
 }
 
 impl<'de> Fill<'de> for Metadata<'de> {
-    fn member<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error> {
-        match &*name {
-            "name" => self.name = map.next_value()?,
-            "generateName" => self.generate_name = map.next_value()?,
-            "deletionTimestamp" => self.deletion_timestamp = map.next_value()?,
-            "finalizers" => self.finalizers = map.next_value()?,
+    fn member<A: MapAccess<'de>>(&mut self, name: Name<'de>, map: &mut A) -> Result<(), A::Error> {
+        match &*name.0 {
+            b"name" => self.name = map.next_value()?,
+            b"generateName" => self.generate_name = map.next_value()?,
+            b"deletionTimestamp" => self.deletion_timestamp = map.next_value()?,
+            b"finalizers" => self.finalizers = map.next_value()?,
             _ => drop(map.next_value::<IgnoredAny>()?),
         }
         Ok(())
@@ -367,17 +396,17 @@ impl<'de> Fill<'de> for Metadata<'de> {
 }
 
 impl<'de> Fill<'de> for Spec<'de> {
-    fn member<A: MapAccess<'de>>(&mut self, name: Cow<'de, str>, map: &mut A) -> Result<(), A::Error> {
-        match &*name {
-            "image" => self.image = map.next_value()?,
-            "replicas" => self.replicas = map.next_value()?,
-            "tier" => self.tier = map.next_value()?,
-            "dependsOn" => self.depends_on = map.next_value()?,
-            "suspend" => self.suspend = map.next_value()?,
+    fn member<A: MapAccess<'de>>(&mut self, name: Name<'de>, map: &mut A) -> Result<(), A::Error> {
+        match &*name.0 {
+            b"image" => self.image = map.next_value()?,
+            b"replicas" => self.replicas = map.next_value()?,
+            b"tier" => self.tier = map.next_value()?,
+            b"dependsOn" => self.depends_on = map.next_value()?,
+            b"suspend" => self.suspend = map.next_value()?,
             _ => {
                 map.next_value::<IgnoredAny>()?;
                 if self.unknown.len() < MAX_UNKNOWN {
-                    self.unknown.push(name);
+                    self.unknown.push(name.into_text());
                 }
             }
         }

@@ -65,13 +65,20 @@ impl<'a> Reference<'a> {
     /// # Errors
     /// The first fault, for a person.
     pub fn parse(text: &'a str) -> Result<Self, Fault<'a>> {
-        let whole = |demand| Fault { text, at: None, demand };
-        if is_image_id(text) {
-            return Err(whole("64 hexadecimal digits are an image id; write name@sha256:… for a digest"));
+        let fault = |demand| Err(Fault { text, at: None, demand });
+        match Self::take_apart(text) {
+            Err(_) if text.contains("://") => fault("a reference has no scheme; begin with the host"),
+            Ok(_) if is_image_id(text) => {
+                fault("64 hexadecimal digits are an image id; write name@sha256:… for a digest")
+            }
+            Ok(reference) if reference.is_too_long() => {
+                fault("the path of a repository has at most 255 characters")
+            }
+            parsed => parsed,
         }
-        if text.contains("://") {
-            return Err(whole("a reference has no scheme; begin with the host"));
-        }
+    }
+
+    fn take_apart(text: &'a str) -> Result<Self, Fault<'a>> {
         let (name, digest) = split_at_first(text, '@');
         let (host, rest) = match name.split_once('/') {
             Some((first, rest)) if is_host(first) => (Some(first), rest),
@@ -86,12 +93,7 @@ impl<'a> Reference<'a> {
         check_path(path).map_err(found(path_start))?;
         check(tag, check_tag).map_err(found(tag_start))?;
         check(digest, check_digest).map_err(found(name.len() + 1))?;
-
-        let reference = Self { host, path, tag, digest };
-        if reference.is_too_long() {
-            return Err(whole("the path of a repository has at most 255 characters"));
-        }
-        Ok(reference)
+        Ok(Self { host, path, tag, digest })
     }
 
     /// The host that is asked for the image.
@@ -136,20 +138,21 @@ fn is_host(first: &str) -> bool {
     first == "localhost" || first.bytes().any(|byte| matches!(byte, b'.' | b':') || byte.is_ascii_uppercase())
 }
 
-/// Fails at the first byte that does not fit, given the byte before it.
-fn check_bytes(
-    text: &str,
-    demand: &'static str,
-    mut fits: impl FnMut(u8, Option<u8>) -> bool,
-) -> Result<(), Misfit> {
-    let mut before = None;
+/// Fails at the first byte that does not fit, given the byte before it, which for the first one is 0.
+fn check_bytes(text: &str, demand: &'static str, mut fits: impl FnMut(u8, u8) -> bool) -> Result<(), Misfit> {
+    let mut before = 0;
     for (at, byte) in text.bytes().enumerate() {
         if !fits(byte, before) {
             return Err((at, demand));
         }
-        before = Some(byte);
+        before = byte;
     }
     Ok(())
+}
+
+/// Fails at the end of a text whose last byte does not fit.
+fn check_last(text: &str, demand: &'static str, fits: fn(u8) -> bool) -> Result<(), Misfit> {
+    if text.bytes().last().is_some_and(fits) { Ok(()) } else { Err((text.len(), demand)) }
 }
 
 fn check_host(host: &str) -> Result<(), Misfit> {
@@ -158,16 +161,13 @@ fn check_host(host: &str) -> Result<(), Misfit> {
     }
     let (name, port) = split_at_first(host, ':');
     let demand = "a host is letters, digits and '.', with '-' between them";
-    let is_alphanumeric = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let is_alphanumeric = |byte: u8| byte.is_ascii_alphanumeric();
     check_bytes(name, demand, |byte, before| match byte {
         b'.' => is_alphanumeric(before),
-        b'-' => is_alphanumeric(before) || before == Some(b'-'),
-        // A part of the name ends with a letter or digit, which the byte behind its end finds out; the last has none.
-        _ => byte.is_ascii_alphanumeric(),
+        b'-' => is_alphanumeric(before) || before == b'-',
+        _ => is_alphanumeric(byte),
     })?;
-    if !is_alphanumeric(name.bytes().last()) {
-        return Err((name.len(), demand));
-    }
+    check_last(name, demand, is_alphanumeric)?;
     check_port(port).map_err(|(at, demand)| (name.len() + 1 + at, demand))
 }
 
@@ -196,25 +196,24 @@ fn check_port(port: Option<&str>) -> Result<(), Misfit> {
 
 fn check_path(path: &str) -> Result<(), Misfit> {
     let demand = "a path is lower-case letters and digits, with one '.', one or two '_', or any number of '-' between them";
-    let is_alphanumeric =
-        |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let mut underscores = 0;
     check_bytes(path, demand, |byte, before| {
         underscores = if byte == b'_' { underscores + 1 } else { 0 };
         match byte {
             b'.' | b'/' => is_alphanumeric(before),
-            b'-' => is_alphanumeric(before) || before == Some(b'-'),
-            b'_' => is_alphanumeric(before) || (before == Some(b'_') && underscores == 2),
-            _ => is_alphanumeric(Some(byte)),
+            b'-' => is_alphanumeric(before) || before == b'-',
+            b'_' => is_alphanumeric(before) || (before == b'_' && underscores == 2),
+            _ => is_alphanumeric(byte),
         }
     })?;
-    if is_alphanumeric(path.bytes().last()) { Ok(()) } else { Err((path.len(), demand)) }
+    check_last(path, demand, is_alphanumeric)
 }
 
 fn check_tag(tag: &str) -> Result<(), Misfit> {
     let demand = "a tag is letters, digits, '_', '.' and '-', and begins with none of the last two";
     check_bytes(tag, demand, |byte, before| match byte {
-        b'.' | b'-' => before.is_some(),
+        b'.' | b'-' => before != 0,
         _ => byte.is_ascii_alphanumeric() || byte == b'_',
     })?;
     match tag.len() {

@@ -9,8 +9,11 @@ use webservice_api::rules::{self, Violation};
 
 use crate::audit::{self, Annotations};
 use crate::decide::Decision;
-use crate::review::{API_VERSION, REVIEW_KIND, Review};
+use crate::review::Review;
 use crate::warnings;
+
+/// What every answer begins with.
+const BEGINNING: &str = r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":"#;
 
 /// Bytes that hold all but long refusals, so that the text need not grow.
 const USUAL: usize = 1024;
@@ -20,13 +23,9 @@ pub fn encode(review: &Review<'_>, decision: &Decision) -> serde_json::Result<Ve
     let audit_annotations = audit::annotations(decision);
     let mut response = Response { uid: &review.uid, audit_annotations, ..Response::default() };
     match decision {
-        Decision::Allow { patch, warnings, .. } => {
+        Decision::Allow { warnings, .. } => {
             response.allowed = true;
             response.warnings = warnings::write(warnings);
-            if !patch.0.is_empty() {
-                response.patch_type = Some("JSONPatch");
-                response.patch = Some(encode_patch(patch)?);
-            }
         }
         Decision::Deny { violations, warnings } => {
             response.warnings = warnings::write(warnings);
@@ -35,12 +34,26 @@ pub fn encode(review: &Review<'_>, decision: &Decision) -> serde_json::Result<Ve
         Decision::Unreadable { reason } => response.status = Some(unreadable(reason)),
     }
     let mut text = Vec::with_capacity(USUAL);
-    serde_json::to_writer(&mut text, &Answer { api_version: API_VERSION, kind: REVIEW_KIND, response })?;
+    text.extend_from_slice(BEGINNING.as_bytes());
+    serde_json::to_writer(&mut text, &response)?;
+    if let Decision::Allow { patch, .. } = decision
+        && !patch.0.is_empty()
+    {
+        append_patch(&mut text, patch)?;
+    }
+    text.push(b'}');
     Ok(text)
 }
 
-fn encode_patch(patch: &Patch) -> serde_json::Result<String> {
-    Ok(STANDARD.encode(serde_json::to_vec(patch)?))
+/// Makes the patch the last member of the response that was just written. It is long and needs no escapes, which the
+/// serializer could not know.
+fn append_patch(text: &mut Vec<u8>, patch: &Patch) -> serde_json::Result<()> {
+    let patch = serde_json::to_vec(patch)?;
+    text.pop();
+    text.extend_from_slice(br#","patchType":"JSONPatch","patch":""#);
+    text.extend_from_slice(STANDARD.encode(patch).as_bytes());
+    text.extend_from_slice(br#""}"#);
+    Ok(())
 }
 
 /// As the API server itself refuses invalid objects, so that clients show each field on a line of its own.
@@ -69,23 +82,11 @@ fn unreadable(reason: &str) -> Status<'static> {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Answer<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    response: Response<'a>,
-}
-
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Response<'a> {
     uid: &'a str,
     allowed: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    patch: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -133,6 +134,7 @@ mod tests {
     use webservice_api::rules::Cause;
 
     use super::*;
+    use crate::review::{API_VERSION, REVIEW_KIND};
 
     fn violation(field: &str) -> Violation {
         Violation {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::body::{Bytes, HttpBody};
 use http_body_util::BodyExt;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::refusal::Refusal;
 
@@ -15,16 +15,20 @@ use crate::refusal::Refusal;
 /// and there is the rest.
 pub(crate) const MAX_BODY: usize = 7 * 1024 * 1024;
 
-/// What the bodies in memory may have together. Reviews are a few KiB, so this is room for thousands of them, and
-/// callers that send without end cannot take more.
-const BUDGET: usize = 16 * 1024 * 1024;
+/// What unfinished bodies may have together. Reviews are a few KiB, so this is room for hundreds of them, and callers that
+/// send without end cannot take more.
+const BUDGET: usize = 8 * 1024 * 1024;
 
-/// What a body counts beside its own bytes until it is complete: the buffers of its connection.
+/// What an unfinished body counts beside its own bytes: the buffers of its connection.
 const UNFINISHED: usize = 32 * 1024;
 
-/// Refused bodies that are read to their end at a time, and how long each is.
-const DISCARDED: usize = 16;
+/// Bodies that wait, while the budget is used up, until it is their turn to be read without it; and how long.
+const WAITING: usize = 32;
+/// See [`WAITING`]; also how long a refused body is read.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Refused bodies that are read to their end at a time.
+const DISCARDED: usize = 16;
 
 /// The body of a request, from whatever source.
 pub(crate) trait RequestBody:
@@ -37,14 +41,17 @@ impl<B> RequestBody for B where
 {
 }
 
-/// What all requests share: bytes that may be in memory at a time, and who may send on after a refusal.
-#[derive(Debug, Clone)]
+/// What all requests share.
+#[derive(Debug)]
 pub(crate) struct Budget {
-    left: Arc<AtomicUsize>,
+    left: AtomicUsize,
+    /// For the one body that goes on when nothing is left, so that not all wait for each other.
+    last: Semaphore,
+    waiting: Semaphore,
     discarded: Arc<Semaphore>,
 }
 
-/// A whole body, counted against the budget while it is held.
+/// A whole body, counted while it is held.
 #[derive(Debug)]
 pub(crate) struct Payload<'b> {
     bytes: Bytes,
@@ -65,30 +72,34 @@ impl Default for Budget {
 
 impl Budget {
     fn new(bytes: usize) -> Self {
-        Self { left: Arc::new(AtomicUsize::new(bytes)), discarded: Arc::new(Semaphore::new(DISCARDED)) }
+        Self {
+            left: AtomicUsize::new(bytes),
+            last: Semaphore::new(1),
+            waiting: Semaphore::new(WAITING),
+            discarded: Arc::new(Semaphore::new(DISCARDED)),
+        }
     }
 
-    /// Reads a body to its end. It is counted as it arrives, so that a slow caller occupies only what it has sent.
+    /// Reads a body to its end. It is counted as it arrives, so that a slow caller occupies only what it has sent. One that
+    /// is there in one piece, as reviews are, waits for nothing and so is not counted.
     pub(crate) async fn read(&self, body: &mut impl RequestBody) -> Result<Payload<'_>, Refusal> {
         let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if declared > MAX_BODY {
             return Err(Refusal::TooLarge);
         }
-        let mut reserved = Reserved { budget: self, bytes: 0 };
+        let mut reserved = Reserved { budget: self, bytes: 0, last: None };
         let first = next_chunk(body).await?.unwrap_or_default();
-        reserved.add(first.len())?;
         if body.is_end_stream() {
-            // The usual case: a small body in one piece is used where it lies.
             return Ok(Payload { bytes: first, _reserved: reserved });
         }
-        reserved.add(UNFINISHED)?;
+        reserved.add(UNFINISHED + first.len()).await?;
         let mut whole = Vec::with_capacity(declared);
         whole.extend_from_slice(&first);
         while let Some(chunk) = next_chunk(body).await? {
             if whole.len() + chunk.len() > MAX_BODY {
                 return Err(Refusal::TooLarge);
             }
-            reserved.add(chunk.len())?;
+            reserved.add(chunk.len()).await?;
             whole.extend_from_slice(&chunk);
         }
         Ok(Payload { bytes: whole.into(), _reserved: reserved })
@@ -118,17 +129,23 @@ impl Budget {
 struct Reserved<'b> {
     budget: &'b Budget,
     bytes: usize,
+    last: Option<SemaphorePermit<'b>>,
 }
 
 impl Reserved<'_> {
-    fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let taken = self
-            .budget
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes));
-        taken.map_err(|_| Refusal::Busy)?;
-        self.bytes += bytes;
-        Ok(())
+    async fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let order = Ordering::Relaxed;
+        if self.last.is_some() {
+            return Ok(());
+        }
+        if self.budget.left.fetch_update(order, order, |left| left.checked_sub(bytes)).is_ok() {
+            self.bytes += bytes;
+            return Ok(());
+        }
+        let _place = self.budget.waiting.try_acquire().map_err(|_| Refusal::Busy)?;
+        let turn = tokio::time::timeout(PATIENCE, self.budget.last.acquire()).await;
+        self.last = turn.ok().and_then(Result::ok);
+        if self.last.is_some() { Ok(()) } else { Err(Refusal::Busy) }
     }
 }
 
@@ -156,6 +173,7 @@ mod tests {
     use futures::{StreamExt, stream};
     use http_body_util::StreamBody;
     use hyper::body::Frame;
+    use tokio::time::Instant;
 
     use super::*;
 
@@ -201,24 +219,46 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bodies_beyond_the_budget_are_put_off_until_others_are_done() {
-        let budget = Budget::new(10);
-        let first = read(&budget, Body::from("12345678")).await.unwrap();
-        let refusal = read(&budget, Body::from("123")).await.unwrap_err();
-        assert!(matches!(refusal, Refusal::Busy), "{refusal}");
-        drop(first);
-        read(&budget, Body::from("123")).await.unwrap();
+    async fn a_body_in_one_piece_needs_no_budget() {
+        read(&Budget::new(0), Body::from("review")).await.unwrap();
     }
 
+    const PIECES: [&[u8]; 2] = [b"ab", b"c"];
+
     #[tokio::test]
-    async fn an_unfinished_body_counts_the_buffers_of_its_connection() {
-        let pieces: [&[u8]; 2] = [b"ab", b"c"];
-        let refusal = read(&Budget::new(UNFINISHED + 2), chunked(&pieces)).await.unwrap_err();
-        assert!(matches!(refusal, Refusal::Busy), "{refusal}");
+    async fn an_unfinished_body_has_its_part_of_the_budget_until_it_is_dropped() {
         let budget = Budget::new(UNFINISHED + 3);
-        for _ in 0..2 {
-            read(&budget, chunked(&pieces)).await.unwrap();
-        }
+        let held = read(&budget, chunked(&PIECES)).await.unwrap();
+        assert_eq!(budget.left.load(Ordering::Relaxed), 0);
+        drop(held);
+        assert_eq!(budget.left.load(Ordering::Relaxed), UNFINISHED + 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn beyond_the_budget_one_body_at_a_time_is_read_and_others_wait_for_a_moment() {
+        let budget = Budget::new(UNFINISHED + 2);
+        let held = read(&budget, chunked(&PIECES)).await.unwrap();
+        let began = Instant::now();
+        let refusal = read(&budget, chunked(&PIECES)).await.unwrap_err();
+        assert!(matches!(refusal, Refusal::Busy), "{refusal}");
+        assert_eq!(began.elapsed().as_secs(), PATIENCE.as_secs());
+
+        let (next, ()) = tokio::join!(read(&budget, chunked(&PIECES)), async {
+            tokio::time::sleep(PATIENCE / 2).await;
+            drop(held);
+        });
+        next.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_wait_and_all_others_are_put_off_at_once() {
+        let budget = Budget::new(0);
+        let _held = read(&budget, chunked(&PIECES)).await.unwrap();
+        let began = Instant::now();
+        let read = || async { (read(&budget, chunked(&PIECES)).await.is_err(), began.elapsed()) };
+        let all = futures::future::join_all((0..WAITING + 5).map(|_| read())).await;
+        let at_once = all.iter().filter(|(refused, after)| *refused && after.is_zero()).count();
+        assert_eq!((at_once, all.iter().filter(|(refused, _)| *refused).count()), (5, WAITING + 5));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! The two webhooks over HTTP: decode, decide, encode. What is decided is in `decide`, by pure functions.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use axum::body::Bytes;
 use axum::http::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
@@ -18,7 +19,7 @@ use crate::terms::{LatestTerms, Terms};
 use crate::{answer, audit, deadline};
 
 /// What both webhooks share: how much is worked on at a time.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Gate {
     line: Line,
     bytes: Budget,
@@ -36,7 +37,7 @@ pub(crate) struct Endpoint {
     pub(crate) path: &'static str,
     pub(crate) decide: fn(&Review<'_>, &Terms) -> Decision,
     pub(crate) terms: LatestTerms,
-    pub(crate) gate: Gate,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) metrics: WebhookMetrics,
 }
 
@@ -153,7 +154,7 @@ mod tests {
         registry: &mut Registry,
     ) -> Endpoint {
         let metrics = Metrics::register(registry, Reloader::new("/does/not/exist").served());
-        let (gate, metrics) = (Gate::new(max_in_flight), metrics.webhook("/test"));
+        let (gate, metrics) = (Arc::new(Gate::new(max_in_flight)), metrics.webhook("/test"));
         Endpoint { path: "/test", decide, terms: LatestTerms::default(), gate, metrics }
     }
 

@@ -90,6 +90,17 @@ impl<'de> Json<'de> {
         taken
     }
 
+    /// The content of the string that begins here, where it is free of escapes; otherwise nothing is stepped over.
+    fn plain(&mut self) -> Option<&'de [u8]> {
+        let rest = &self.text[self.at + 1..];
+        let length = skip::plain(rest);
+        if rest.get(length) != Some(&b'"') {
+            return None;
+        }
+        self.at += length + 2;
+        Some(&rest[..length])
+    }
+
     /// The string that begins here, quotation marks included.
     fn quoted(&mut self) -> Result<&'de [u8], Error> {
         match skip::string(&self.text[self.at..]) {
@@ -99,14 +110,10 @@ impl<'de> Json<'de> {
     }
 
     fn string<V: Visitor<'de>>(&mut self, visitor: V) -> Result<V::Value, Error> {
-        let quoted = self.quoted()?;
-        let text = &quoted[1..quoted.len() - 1];
-        if text.iter().any(|byte| matches!(byte, b'\\' | 0..=0x1f)) {
-            return by_serde_json(quoted, visitor);
-        }
-        match std::str::from_utf8(text) {
-            Ok(text) => visitor.visit_borrowed_str(text),
-            Err(_) => fail("a string is not UTF-8"),
+        match self.plain().map(std::str::from_utf8) {
+            Some(Ok(text)) => visitor.visit_borrowed_str(text),
+            Some(Err(_)) => fail("a string is not UTF-8"),
+            None => by_serde_json(self.quoted()?, visitor),
         }
     }
 
@@ -122,6 +129,7 @@ impl<'de> Json<'de> {
 
     fn skip(&mut self) -> Result<(), Error> {
         match self.peek()? {
+            b'"' if self.plain().is_some() => {}
             b'"' => _ = self.quoted()?,
             b'{' | b'[' => match skip::container(&self.text[self.at..]) {
                 Some(length) => _ = self.take(length),
@@ -203,6 +211,14 @@ impl<'de> Deserializer<'de> for &mut Json<'de> {
         Ok(serde_json::Deserializer::from_slice(quoted).deserialize_enum(name, variants, visitor)?)
     }
 
+    /// The name of a member is compared, and so need not be text.
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self.plain() {
+            Some(name) => visitor.visit_borrowed_bytes(name),
+            None => by_serde_json(self.quoted()?, visitor),
+        }
+    }
+
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         self.skip()?;
         visitor.visit_unit()
@@ -210,7 +226,7 @@ impl<'de> Deserializer<'de> for &mut Json<'de> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple
-        tuple_struct map struct identifier
+        tuple_struct map struct
     }
 }
 

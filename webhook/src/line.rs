@@ -5,7 +5,6 @@
 //! since there is no time left for another try: the API server would sleep over its own deadline, and the person would be
 //! told of a timeout. Only who finds the line full is told to come back.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -18,10 +17,10 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LENGTH: usize = 256;
 
 /// The line, shared by both webhooks.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Line {
-    places: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    places: Semaphore,
+    turns: Semaphore,
 }
 
 /// The right to decide, while it is held.
@@ -35,7 +34,7 @@ impl Line {
     /// For so many decisions at a time.
     pub(crate) fn new(max_in_flight: usize) -> Self {
         let places = max_in_flight.saturating_mul(LENGTH).min(Semaphore::MAX_PERMITS);
-        Self { places: Arc::new(Semaphore::new(places)), turns: Arc::new(Semaphore::new(max_in_flight)) }
+        Self { places: Semaphore::new(places), turns: Semaphore::new(max_in_flight) }
     }
 
     /// Waits for a turn: who came first decides first.

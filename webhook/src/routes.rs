@@ -21,9 +21,9 @@ pub(crate) struct Admission(Arc<[Endpoint; 2]>);
 
 impl Admission {
     pub(crate) fn new(metrics: &Metrics, max_in_flight: usize, terms: &LatestTerms) -> Self {
-        let gate = Gate::new(max_in_flight);
+        let gate = Arc::new(Gate::new(max_in_flight));
         let endpoint = |path, decide| {
-            let (gate, metrics, terms) = (gate.clone(), metrics.webhook(path), terms.clone());
+            let (gate, metrics, terms) = (Arc::clone(&gate), metrics.webhook(path), terms.clone());
             Endpoint { path, decide, terms, gate, metrics }
         };
         Self(Arc::new([endpoint(MUTATE_PATH, decide::mutate), endpoint(VALIDATE_PATH, decide::validate)]))

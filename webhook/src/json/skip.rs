@@ -4,10 +4,27 @@
 //! bytes at a time: each question about them has its answers in the bits of one number, of which the lowest is about the
 //! first byte.
 
-use wide::u8x64;
+use wide::{u8x16, u8x64};
 
 /// Bytes that are looked at together.
 const BLOCK: usize = 64;
+
+/// How many bytes come before the first one that ends a string or has no place in it as it is: a quotation mark, a backslash or
+/// a control character.
+pub(super) fn plain(text: &[u8]) -> usize {
+    let (blocks, rest) = text.as_chunks();
+    for (number, block) in blocks.iter().enumerate() {
+        let bytes = u8x16::from(*block);
+        let equal = |byte| bytes.simd_eq(u8x16::splat(byte));
+        let special = equal(b'"') | equal(b'\\') | bytes.simd_lt(u8x16::splat(b' '));
+        let special = special.to_bitmask();
+        if special != 0 {
+            return number * block.len() + special.trailing_zeros() as usize;
+        }
+    }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
+    text.len() - rest.len() + rest.iter().position(is_special).unwrap_or(rest.len())
+}
 
 /// Length of the string that `text` begins with, quotation marks included; none where it is not closed.
 pub(super) fn string(text: &[u8]) -> Option<usize> {
@@ -24,18 +41,16 @@ pub(super) fn string(text: &[u8]) -> Option<usize> {
 
 /// Length of the object or list that `text` begins with, brackets included; none where it is not closed.
 pub(super) fn container(text: &[u8]) -> Option<usize> {
-    let (blocks, rest) = text.as_chunks::<BLOCK>();
+    let (blocks, rest) = text.as_chunks();
+    let mut scan = Scan::default();
+    for (number, block) in blocks.iter().enumerate() {
+        if let Some(end) = scan.end_within(block) {
+            return Some(number * BLOCK + end);
+        }
+    }
     let mut last = [0; BLOCK];
     last[..rest.len()].copy_from_slice(rest);
-    let mut scan = Scan::default();
-    let mut start = 0;
-    for block in blocks.iter().chain([&last]) {
-        if let Some(end) = scan.end_within(block) {
-            return Some(start + end);
-        }
-        start += BLOCK;
-    }
-    None
+    scan.end_within(&last).map(|end| text.len() - rest.len() + end)
 }
 
 /// What has to be remembered from one block to the next.

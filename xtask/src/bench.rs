@@ -4,8 +4,8 @@ use std::os::unix::process::CommandExt;
 
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use tokio::process::Command;
 
+use crate::cargo::cargo;
 use crate::interrupt::or_interrupt;
 use crate::root;
 
@@ -35,9 +35,8 @@ impl Program {
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--release", "--locked", "--package=webservice-webhook"]);
-    build.args(["--package=webservice-tests", "--bins"]).current_dir(root()).kill_on_drop(true);
+    let mut build = cargo(&["build", "--release", "--locked", "--bins"]);
+    build.args(["--package=webservice-webhook", "--package=webservice-tests"]);
     let status = or_interrupt(async { build.status().await.context("failed to start cargo") }).await?;
     ensure!(status.success(), "failed to build what is measured, see above");
 

@@ -6,6 +6,7 @@
 )]
 
 mod bench;
+mod cargo;
 mod cluster;
 mod controller;
 mod generate;

@@ -3,8 +3,9 @@
 use anyhow::{Result, ensure};
 use clap::{Subcommand, ValueEnum};
 
+use crate::cargo::cargo;
 use crate::interrupt::or_interrupt;
-use crate::test::{Report, build_slowed_webhook, cargo, on_a_cluster};
+use crate::test::{Report, build_slowed_webhook, on_a_cluster};
 
 /// Run the long form of a suite: repetitions, soaks and waits that `cargo xtask test` shortens
 #[derive(clap::Args)]

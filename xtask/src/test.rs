@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
 
+use crate::cargo::cargo;
 use crate::interrupt::or_interrupt;
 use crate::terminal::{Terminal, human};
 use crate::{generate, root};
@@ -96,12 +97,6 @@ impl Drop for Down<'_> {
             eprintln!("failed to take down cluster {}: {error:#}", self.0);
         }
     }
-}
-
-pub(crate) fn cargo(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO"));
-    command.args(args).current_dir(root()).kill_on_drop(true);
-    command
 }
 
 /// What took how long.

@@ -10,6 +10,7 @@ use tokio::process::Command;
 use webservice_tests::cluster::progress::{Progress, step};
 use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
 
+use crate::cargo::cargo;
 use crate::interrupt::or_interrupt;
 use crate::operator::Operator;
 use crate::root;
@@ -105,9 +106,8 @@ fn print_next(operator: &Operator, tools: &Path, args: &Args) {
 }
 
 async fn build() -> Result<()> {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--workspace", "--bins", "--locked"]).current_dir(root()).kill_on_drop(true);
-    let built = cargo.stdin(Stdio::null()).output().await.context("failed to start cargo")?;
+    let mut build = cargo(&["build", "--workspace", "--bins", "--locked"]);
+    let built = build.stdin(Stdio::null()).output().await.context("failed to start cargo")?;
     ensure!(built.status.success(), "failed to build:\n{}", String::from_utf8_lossy(&built.stderr));
     Ok(())
 }

@@ -14,7 +14,7 @@ use kube::{Client, Config};
 use tower::util::BoxService;
 use tower::{BoxError, Layer, Service};
 
-use crate::engine::{Fence, FenceLayer, PaceWatches};
+use crate::engine::{Fence, FenceLayer, HeedRetryAfter, PaceWatches};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -81,7 +81,8 @@ fn named_by_environment() -> Option<PathBuf> {
 /// # Errors
 /// The certificates or the account of `config` cannot be used.
 pub fn watching(config: &Config, count: impl RequestCounter) -> Result<Client, ClientError> {
-    Ok(builder(config, WATCH_SILENCE)?.with_layer(&PaceWatches).with_layer(&Counting { count }).build())
+    let client = builder(config, WATCH_SILENCE)?.with_layer(&PaceWatches).with_layer(&Counting { count });
+    Ok(client.with_layer(&HeedRetryAfter).build())
 }
 
 /// A client for what only the leader may do: nothing begins outside the fence.
@@ -89,7 +90,8 @@ pub fn watching(config: &Config, count: impl RequestCounter) -> Result<Client, C
 /// # Errors
 /// The certificates or the account of `config` cannot be used.
 pub fn calling(config: &Config, count: impl RequestCounter, fence: Fence) -> Result<Client, ClientError> {
-    Ok(builder(config, CALL_SILENCE)?.with_layer(&Counting { count }).with_layer(&FenceLayer(fence)).build())
+    let client = builder(config, CALL_SILENCE)?.with_layer(&Counting { count });
+    Ok(client.with_layer(&HeedRetryAfter).with_layer(&FenceLayer(fence)).build())
 }
 
 /// A client for the Lease itself.

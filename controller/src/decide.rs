@@ -182,12 +182,9 @@ fn with_child(seen: &Observation, child: &Cached<ChildRecord>) -> Decision {
     if let Some((first, ..)) = drift.first() {
         let fields: Vec<_> = drift.iter().map(|(field, _)| *field).collect();
         let reason = drift.iter().map(|(_, fault)| fault.as_str()).collect::<Vec<_>>().join("; ");
-        if child.is_immutable && first.starts_with("data.") {
-            return seen.write(
-                Action::Replace,
-                Reason::Pending,
-                format!("{reason}; ConfigMap {name} is immutable"),
-            );
+        if child.must_be_replaced && first.starts_with("data.") {
+            let reason = format!("{reason}; ConfigMap {name} is immutable or holds the key in binaryData");
+            return seen.write(Action::Replace, Reason::Pending, reason);
         }
         return seen.write(Action::Update { fields }, Reason::Pending, reason);
     }

@@ -83,7 +83,14 @@ impl Failure {
             (409, _) => Self::Conflict,
             (403, _) if is_terminating => Self::NamespaceTerminating,
             (403, _) => Self::Forbidden { what, message },
-            (404, _) => Self::NotFound,
+            (404, "NotFound") => Self::NotFound,
+            // The resource itself is not served, which says nothing about the object.
+            (404, _) => {
+                let message = format!(
+                    "the API server does not serve the resource; is its CustomResourceDefinition installed? ({message})"
+                );
+                Self::Unavailable { what, message }
+            }
             (429 | 500..=599, _) if retry_after > 0 => {
                 Self::Throttled { after: Duration::from_secs(retry_after.into()) }
             }
@@ -144,4 +151,22 @@ pub fn with_sources(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(code: u16, reason: &str) -> Failure {
+        let status = Status::failure("404 page not found", reason).with_code(code);
+        Failure::from_kube("apply status", &kube::Error::Api(status.boxed()))
+    }
+
+    #[test]
+    fn an_object_that_is_gone_is_not_a_resource_that_is_not_served() {
+        assert_eq!(failure(404, "NotFound"), Failure::NotFound);
+        let unserved = failure(404, "Failed to parse error data");
+        assert_eq!(unserved.word(), Some(Reason::ApiError));
+        assert!(unserved.to_string().contains("CustomResourceDefinition"), "{unserved}");
+    }
 }

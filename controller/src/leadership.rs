@@ -89,7 +89,10 @@ impl Leadership {
             held
         };
         let ((), held) = tokio::join!(working, holding);
-        elector.release().await;
+        // What is lost already is no longer ours to give up.
+        if held.is_ok() {
+            elector.release().await;
+        }
         held
     }
 }

@@ -18,7 +18,8 @@ use crate::engine::feeder::watch_config;
 use crate::engine::lease::Role;
 use crate::engine::workers::Limits;
 use crate::engine::{
-    Backoff, Feeder, ObjectKey, OwnWrites, Priority, Scope, Sink, Store, Watched, WorkQueue, WorkerPool,
+    Backoff, Feeder, ObjectKey, OwnWrites, Priority, Reconciler, Scope, Sink, Store, Watched, WorkQueue,
+    WorkerPool,
 };
 use crate::events::Publisher;
 use crate::metrics::{Metrics, State};
@@ -91,13 +92,14 @@ impl Parts {
         watches
     }
 
-    pub(crate) fn pool(
+    pub(crate) fn pool<R: Reconciler<Key = ObjectKey>>(
         self,
         client: Client,
         events: Publisher,
         metrics: Arc<Metrics>,
         limits: Limits,
-    ) -> WorkerPool<Context> {
+        passes: impl FnOnce(Context) -> R,
+    ) -> WorkerPool<R> {
         let guard = Guard { own_writes: Arc::clone(&self.own_writes), caches: self.caches.clone() };
         let context = Context {
             caches: self.caches,
@@ -106,7 +108,7 @@ impl Parts {
             own_writes: self.own_writes,
             metrics: Arc::clone(&metrics),
         };
-        WorkerPool::new(context, self.queue, Arc::clone(&self.wake.backoff), metrics, limits)
+        WorkerPool::new(passes(context), self.queue, Arc::clone(&self.wake.backoff), metrics, limits)
     }
 }
 

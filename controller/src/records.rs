@@ -9,6 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, OwnerReference, 
 use kube::Resource;
 use kube::api::ObjectMeta;
 use kube::core::NamespaceResourceScope;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use webservice_api::constants::{
@@ -67,8 +68,9 @@ pub struct ChildRecord {
     pub uid: Box<str>,
     /// Whether deletion has begun.
     pub is_deleting: bool,
-    /// Whether its data can no longer be changed.
-    pub is_immutable: bool,
+    /// Whether its data can only be put right by making it anew: it is immutable, or `binaryData` holds a key of ours, which may
+    /// stand in one of the two only, and which an apply cannot take away.
+    pub must_be_replaced: bool,
     /// Who controls it.
     pub controller: Controller,
     /// Whether both labels that mark our children are there and right.
@@ -177,8 +179,18 @@ pub struct RawChild {
     metadata: ObjectMeta,
     #[serde(default)]
     data: RawData,
+    #[serde(default, rename = "binaryData")]
+    binary_data: RawBinaryData,
     #[serde(default)]
     immutable: Option<bool>,
+}
+
+/// Our keys where they do not belong.
+#[derive(Clone, Debug, Default, Deserialize)]
+struct RawBinaryData {
+    image: Option<IgnoredAny>,
+    replicas: Option<IgnoredAny>,
+    tier: Option<IgnoredAny>,
 }
 
 /// The data that is ours; further keys are skipped unread.
@@ -191,8 +203,10 @@ struct RawData {
 
 impl From<RawChild> for ChildRecord {
     fn from(raw: RawChild) -> Self {
-        let RawChild { metadata, data, immutable } = raw;
+        let RawChild { metadata, data, binary_data, immutable } = raw;
         let owner = metadata.name.as_deref().and_then(owner_name);
+        let RawBinaryData { image, replicas, tier } = binary_data;
+        let holds_a_key = [image, replicas, tier].iter().any(Option::is_some);
         let label =
             |name: &str| metadata.labels.as_ref().and_then(|labels| labels.get(name)).map(String::as_str);
         Self {
@@ -200,7 +214,7 @@ impl From<RawChild> for ChildRecord {
             controller: controller_of(metadata.owner_references.unwrap_or_default()),
             uid: metadata.uid.unwrap_or_default().into(),
             is_deleting: metadata.deletion_timestamp.is_some(),
-            is_immutable: immutable == Some(true),
+            must_be_replaced: immutable == Some(true) || holds_a_key,
             data: [data.image, data.replicas, data.tier].map(|value| value.map(bounded)),
         }
     }

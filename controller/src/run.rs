@@ -14,9 +14,9 @@ use webservice_ops::server::{MAX_CONNECTIONS, Server};
 
 use crate::client::{self, ClientError};
 use crate::config::Config;
-use crate::engine::WorkerPool;
 use crate::engine::lease::Lost;
 use crate::engine::workers::Limits;
+use crate::engine::{ObjectKey, Reconciler, WorkerPool};
 use crate::events::{Publisher, hostname};
 use crate::leadership::Leadership;
 use crate::metrics::Metrics;
@@ -48,6 +48,18 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// At the start, where an address or the way to the API server is missing; later, where the lease was lost. Everything else
 /// that goes wrong is waited out, told by `/readyz` and the log.
 pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), RunError> {
+    run_as(config, shutdown, |context| context).await
+}
+
+/// The same with passes of the caller's making, such as a test that lets some of them panic.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
+    config: Config,
+    shutdown: CancellationToken,
+    passes: impl FnOnce(Context) -> R,
+) -> Result<(), RunError> {
     let listeners = Listeners::bind(&config)?;
     let mut registry = webservice_ops::metrics::registry();
     let metrics = Metrics::register(&mut registry, config.concurrency);
@@ -69,7 +81,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), RunE
         let limits =
             Limits { concurrency: config.concurrency, drain: config.shutdown_grace, ..Limits::default() };
         let (wake, webservices) = (Arc::clone(&parts.wake), Arc::clone(&parts.caches.webservices));
-        let pool = parts.pool(calling, publisher, metrics, limits);
+        let pool = parts.pool(calling, publisher, metrics, limits, passes);
         let work = async |stop| {
             wake.lead(&webservices);
             work(&pool, &stop).await;
@@ -87,7 +99,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<(), RunE
     Ok(ended?)
 }
 
-async fn work(pool: &WorkerPool<Context>, stop: &CancellationToken) {
+async fn work<R: Reconciler>(pool: &WorkerPool<R>, stop: &CancellationToken) {
     let dropped = pool.run(stop).await;
     if dropped > 0 {
         tracing::warn!(dropped, "passes were dropped at the deadline; the next controller repeats them");

@@ -42,7 +42,7 @@ impl Wake {
         }
     }
 
-    /// Another object than the one that failed, or a last wish of it, does not wait for its back-off.
+    /// Another object than the one that failed, or another wish of it, does not wait for its back-off.
     fn forget_failures(&self, key: &ObjectKey) {
         self.backoff.forget(key);
         self.queue.forget(key);
@@ -52,7 +52,7 @@ impl Wake {
 /// What a change of a WebService asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Echo {
-    /// It is another object, is being deleted, or is gone.
+    /// It is another object, asks for something else, is being deleted, or is gone: what failed before is history.
     NewLife,
     /// Something that a person or a program may wait for.
     News,
@@ -65,9 +65,8 @@ impl Echo {
         match change {
             Change::Added(_) => Self::News,
             Change::Deleted(_) => Self::NewLife,
-            Change::Updated { old, new } if old.uid != new.uid || old.is_deleting != new.is_deleting => {
-                Self::NewLife
-            }
+            // The generation counts the changes of the spec, and the beginning of the deletion.
+            Change::Updated { old, new } if wish(old) != wish(new) => Self::NewLife,
             Change::Updated { old, new } => {
                 let besides = |record: &WebServiceRecord| WebServiceRecord {
                     status: WebServiceStatus::default(),
@@ -79,42 +78,47 @@ impl Echo {
     }
 }
 
+/// Which WebService asks for what: the generation counts the changes of its spec.
+fn wish(record: &WebServiceRecord) -> (&str, i64, bool) {
+    (&record.uid, record.generation, record.is_deleting)
+}
+
+/// What is watched, by whom it wakes.
+pub trait Waking: Sized {
+    /// Queues those who should look again because of `change`.
+    fn wake(queue: &Wake, key: &ObjectKey, priority: Priority, change: &Change<Self>);
+}
+
 /// A WebService wakes itself and those that depend on it.
-impl Sink<WebServiceRecord> for Wake {
-    fn changed(&self, key: &ObjectKey, priority: Priority, change: &Change<WebServiceRecord>) {
+impl Waking for WebServiceRecord {
+    fn wake(queue: &Wake, key: &ObjectKey, priority: Priority, change: &Change<Self>) {
         match Echo::of(change) {
             Echo::NewLife => {
-                self.forget_failures(key);
-                self.add(key.clone(), priority);
+                queue.forget_failures(key);
+                queue.add(key.clone(), priority);
             }
-            Echo::News => self.add(key.clone(), priority),
+            Echo::News => queue.add(key.clone(), priority),
             // Not urgent, and no reason to try a failing key early.
-            Echo::Report => self.add(key.clone(), Priority::Initial),
+            Echo::Report => queue.add(key.clone(), Priority::Initial),
         }
-        for dependent in self.dependents.follow(key, change) {
-            self.add(dependent, priority);
+        for dependent in queue.dependents.follow(key, change) {
+            queue.add(dependent, priority);
         }
-    }
-
-    fn observed(&self, key: &ObjectKey) {
-        self.own_writes.observed(key);
-    }
-
-    fn relisted(&self) {
-        self.own_writes.relisted();
-    }
-
-    fn failed(&self, kind: ProblemKind) {
-        self.metrics.watch_failed(kind);
     }
 }
 
 /// A child wakes the WebService that its name belongs to, whatever its owner references say.
-impl Sink<ChildRecord> for Wake {
-    fn changed(&self, key: &ObjectKey, priority: Priority, _change: &Change<ChildRecord>) {
+impl Waking for ChildRecord {
+    fn wake(queue: &Wake, key: &ObjectKey, priority: Priority, _change: &Change<Self>) {
         if let Some(owner) = owner_name(key.name()) {
-            self.add(key.sibling(owner), priority);
+            queue.add(key.sibling(owner), priority);
         }
+    }
+}
+
+impl<V: Waking> Sink<V> for Wake {
+    fn changed(&self, key: &ObjectKey, priority: Priority, change: &Change<V>) {
+        V::wake(self, key, priority, change);
     }
 
     fn observed(&self, key: &ObjectKey) {
@@ -152,8 +156,18 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_changes_is_news() {
-        assert_eq!(echo(&checkout().owner(|owner| owner["spec"]["replicas"] = json!(5))), Echo::News);
+    fn a_finalizer_of_others_that_goes_is_news() {
+        let freed = checkout().owner(|owner| owner["metadata"]["finalizers"] = json!([]));
+        assert_eq!(echo(&freed), Echo::News);
+    }
+
+    #[test]
+    fn a_spec_that_changes_begins_a_new_life() {
+        let edited = checkout().owner(|owner| {
+            owner["spec"]["replicas"] = json!(5);
+            owner["metadata"]["generation"] = json!(3);
+        });
+        assert_eq!(echo(&edited), Echo::NewLife);
     }
 
     #[test]

@@ -111,7 +111,7 @@ impl Writes {
         let name = child_name(owner.name());
         let applied =
             call("apply configmap", self.children(owner).patch(&name, &params, &Patch::Apply(&child))).await;
-        self.wrote_child(owner, self.or_child_conflict(owner, seen, applied)?)
+        self.wrote_child(owner, self.or_conflict(owner, Object::Child, seen.version, applied)?)
     }
 
     /// Makes the WebService the controller of a child that has none or a dead one. By PUT of the whole object: an apply would
@@ -129,14 +129,14 @@ impl Writes {
         if whole.metadata.uid.as_deref() != Some(&seen.uid)
             || whole.metadata.resource_version != Some(seen.version.to_string())
         {
-            return self.or_child_conflict(owner, seen, Err(Failure::Conflict));
+            return self.or_conflict(owner, Object::Child, seen.version, Err(Failure::Conflict));
         }
         let desired = child::desired(owner.namespace(), owner.name(), uid, spec);
         whole.owner_references_mut().retain(|other| !(is_webservice(other) && other.name == owner.name()));
         whole.owner_references_mut().push(child::owner_reference(owner.name(), uid));
         whole.labels_mut().extend(desired.metadata.labels.unwrap_or_default());
-        // The data of an immutable map stays as it is; what is wrong about it is the next decision's.
-        if !seen.is_immutable {
+        // Data that cannot be put right stays as it is; what is wrong about it is the next decision's.
+        if !seen.must_be_replaced {
             whole.data.get_or_insert_default().extend(desired.data.unwrap_or_default());
         }
         let params = PostParams { field_manager: Some(FIELD_MANAGER.into()), ..PostParams::default() };
@@ -146,7 +146,7 @@ impl Writes {
             .replace(&name, &params, body)
             .map_err(|error| Failure::internal("build the adoption of the child", &error))?;
         let adopted = call("adopt configmap", self.client.request::<RawChild>(request)).await;
-        self.wrote_child(owner, self.or_child_conflict(owner, seen, adopted)?)
+        self.wrote_child(owner, self.or_conflict(owner, Object::Child, seen.version, adopted)?)
     }
 
     /// Deletes the child that was looked at, and no other.
@@ -162,15 +162,13 @@ impl Writes {
         let params = DeleteParams::background().preconditions(preconditions);
         let name = child_name(owner.name());
         let deleted = call("delete configmap", self.children(owner).delete(&name, &params)).await;
-        match self.or_child_conflict(owner, seen, deleted) {
+        match self.or_conflict(owner, Object::Child, seen.version, deleted) {
             Ok(answer) => match answer.left() {
                 Some(child) if child.meta().deletion_timestamp.is_some() => {
                     self.wrote_child(owner, child).map(Deletion::Terminating)
                 }
                 _ => {
-                    self.note(owner, child_key(owner), Written::Gone(seen.version), |caches| {
-                        caches.children.clone()
-                    });
+                    self.note(owner, Object::Child, Written::Gone(seen.version));
                     Ok(Deletion::Gone)
                 }
             },
@@ -252,7 +250,7 @@ impl Writes {
             Err(Failure::Rejected { code: 500, .. }) => self.merge_status(key, seen, status).await,
             answer => answer,
         };
-        let written = self.or_owner_conflict(key, seen, written)?;
+        let written = self.or_conflict(key, Object::Owner, seen.version, written)?;
         let written = self.wrote_owner(key, written)?;
         // What a merge has written before is not ours to an apply: it stays, unless it is merged away.
         if written.status.conditions.len() > status.conditions.len() {
@@ -294,33 +292,19 @@ impl Writes {
             Failure::Rejected { code: 422, message } if is_failed_test(&message) => Failure::Conflict,
             failure => failure,
         });
-        self.wrote_owner(key, self.or_owner_conflict(key, seen, patched)?)
+        self.wrote_owner(key, self.or_conflict(key, Object::Owner, seen.version, patched)?)
     }
 
     /// After a conflict the next pass waits until the cache shows what was in the way.
-    fn or_owner_conflict<T>(
-        &self,
-        key: &ObjectKey,
-        seen: &Cached<WebServiceRecord>,
-        answer: Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        if matches!(answer, Err(Failure::Conflict)) {
-            self.note(key, key.clone(), Written::Version(seen.version + 1), |caches| {
-                caches.webservices.clone()
-            });
-        }
-        answer
-    }
-
-    fn or_child_conflict<T>(
+    fn or_conflict<T>(
         &self,
         owner: &ObjectKey,
-        seen: &Cached<ChildRecord>,
+        object: Object,
+        seen: u64,
         answer: Result<T, Failure>,
     ) -> Result<T, Failure> {
         if matches!(answer, Err(Failure::Conflict)) {
-            let newer = Written::Version(seen.version + 1);
-            self.note(owner, child_key(owner), newer, |caches| caches.children.clone());
+            self.note(owner, object, Written::Version(seen + 1));
         }
         answer
     }
@@ -338,9 +322,7 @@ impl Writes {
         let child = cached(child)?;
         // The watch selects by label: of a child without it no event would come.
         if has_our_label {
-            self.note(owner, child_key(owner), Written::Version(child.version), |caches| {
-                caches.children.clone()
-            });
+            self.note(owner, Object::Child, Written::Version(child.version));
         }
         Ok(child)
     }
@@ -354,31 +336,31 @@ impl Writes {
         // Without its last finalizer it is gone, and the answer carries the version that it had before.
         let is_gone = owner.is_deleting && owner.finalizers.is_empty();
         let written = if is_gone { Written::Gone } else { Written::Version };
-        self.note(key, key.clone(), written(owner.version), |caches| caches.webservices.clone());
+        self.note(key, Object::Owner, written(owner.version));
         Ok(owner)
     }
 
-    fn note<C: Cache + 'static>(
-        &self,
-        key: &ObjectKey,
-        object: ObjectKey,
-        written: Written,
-        cache: impl Fn(&Caches) -> Arc<C>,
-    ) {
-        if let Some(guard) = &self.guard {
-            guard.own_writes.wrote(key, cache(&guard.caches), object, written);
-        }
+    fn note(&self, owner: &ObjectKey, object: Object, written: Written) {
+        let Some(Guard { own_writes, caches }) = &self.guard else { return };
+        let (cache, key): (Arc<dyn Cache>, _) = match object {
+            Object::Owner => (Arc::clone(&caches.webservices) as _, owner.clone()),
+            Object::Child => (Arc::clone(&caches.children) as _, owner.sibling(&child_name(owner.name()))),
+        };
+        own_writes.wrote(owner, cache, key, written);
     }
+}
+
+/// Which of the two objects of a pass.
+#[derive(Clone, Copy)]
+enum Object {
+    Owner,
+    Child,
 }
 
 /// Whether the API server says that a `test` of a JSON patch failed. It has two ways to, and neither names the operation.
 fn is_failed_test(message: &str) -> bool {
     message.contains("testing path")
         || message == "the server rejected our request due to an error in our request"
-}
-
-fn child_key(owner: &ObjectKey) -> ObjectKey {
-    owner.sibling(&child_name(owner.name()))
 }
 
 fn pointer<'t>(tokens: impl IntoIterator<Item = &'t str>) -> PointerBuf {

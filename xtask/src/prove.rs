@@ -16,6 +16,12 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Suite {
+    /// A storm of faults for three minutes, watches that die in silence
+    Faults,
+    /// A chain of 1,000 dependencies
+    Chains,
+    /// A token that is rotated while the controller runs
+    Outages,
     /// 50 WebServices at rest for five minutes: no writes
     Steady,
     /// Defaults and rules over 100,000 generated objects; 1,000 of them put to the API server's schema, too
@@ -55,6 +61,9 @@ pub(crate) async fn run(args: Args) -> Result<()> {
     let result = or_interrupt(async {
         report.cargo("build", &["build", "--workspace", "--all-targets", "--locked"]).await?;
         match args.suite {
+            Suite::Faults => on_a_cluster(Some("faults"), &IN_FULL, &mut report).await,
+            Suite::Chains => on_a_cluster(Some("chains"), &IN_FULL, &mut report).await,
+            Suite::Outages => on_a_cluster(Some("outages"), &IN_FULL, &mut report).await,
             Suite::Steady => on_a_cluster(Some("steady"), &IN_FULL, &mut report).await,
             Suite::Rules => {
                 Part::Objects.run(&mut report).await?;

@@ -8,9 +8,9 @@ use tokio::process::Command;
 use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
 
 use crate::cargo::cargo;
+use crate::generate;
 use crate::interrupt::or_interrupt;
 use crate::terminal::{Terminal, human};
-use crate::{generate, root};
 
 /// Format, lints, generated files, unit tests, and the suites on a real cluster
 #[derive(clap::Args)]

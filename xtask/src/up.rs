@@ -106,8 +106,8 @@ fn print_next(operator: &Operator, tools: &Path, args: &Args) {
 }
 
 async fn build() -> Result<()> {
-    let mut build = cargo(&["build", "--workspace", "--bins", "--locked"]);
-    let built = build.stdin(Stdio::null()).output().await.context("failed to start cargo")?;
+    let mut command = cargo(&["build", "--workspace", "--bins", "--locked"]);
+    let built = command.stdin(Stdio::null()).output().await.context("failed to start cargo")?;
     ensure!(built.status.success(), "failed to build:\n{}", String::from_utf8_lossy(&built.stderr));
     Ok(())
 }

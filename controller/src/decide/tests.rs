@@ -65,6 +65,15 @@ fn an_immutable_child_that_differs_is_replaced() {
 }
 
 #[test]
+fn a_child_whose_binary_data_holds_a_key_of_ours_is_replaced() {
+    let decision = decided(&checkout().child(|child| {
+        child["binaryData"] = json!({"image": "bmdpbng="});
+        child["data"].as_object_mut().unwrap().remove("image");
+    }));
+    assert_eq!(decision.action, Action::Replace);
+}
+
+#[test]
 fn an_immutable_child_whose_label_was_changed_is_updated() {
     let decision = decided(&checkout().child(|child| {
         child["immutable"] = json!(true);

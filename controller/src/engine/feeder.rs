@@ -5,8 +5,9 @@
 //! ([`Sink::changed`]). What an object's event leaves unchanged in the store wakes nobody.
 //!
 //! Whatever goes wrong is named, counted and tried again, ever more slowly but at least every 30 s: a missing
-//! permission, a resource that does not exist yet, an expired version, a broken connection. The log tells
-//! each new problem once and a lasting one every minute.
+//! permission, a resource that does not exist yet, an expired version, a broken connection. A server that
+//! asks for patience gets it, within the same 30 s. The log tells each new problem once and a lasting one
+//! every minute.
 //!
 //! Silence is bounded as well. [`watch_config`] asks the server to end each watch after 50 s; kube's watcher
 //! gives up one that is 5 s overdue and resumes where it was, which costs one request a minute. A full list
@@ -127,18 +128,18 @@ impl<V: PartialEq + Send + Sync> Feeder<V> {
     {
         let mut retries = Retries::new();
         loop {
-            self.follow(watch(), &project, &mut retries).await;
-            self.retry_later(Problem::stalled(&self.watched), &mut retries).await;
+            let problem = self.follow(watch(), &project, &mut retries).await;
+            self.retry_later(problem, &mut retries).await;
         }
     }
 
-    /// Processes events and survives errors, until there is no progress any more.
+    /// Processes events and survives errors, up to the problem that only a new full list solves.
     async fn follow<K: ResourceExt>(
         &self,
         events: impl Stream<Item = watcher::Result<Event<K>>>,
         project: impl Fn(K) -> V,
         retries: &mut Retries,
-    ) {
+    ) -> Problem {
         let mut events = pin!(events);
         let mut is_listing = true;
         loop {
@@ -148,8 +149,18 @@ impl<V: PartialEq + Send + Sync> Feeder<V> {
                     self.note_event(&event, retries);
                     self.take(event, &project)
                 }
-                Next::Failed(error) => Err(Problem::from_watcher(&self.watched, &error)),
-                Next::Stalled => return,
+                Next::Failed(error) => {
+                    let problem = Problem::from_watcher(&self.watched, &error);
+                    // kube's watcher lists again after an event that says so; after an answer it would ask for the
+                    // same expired version for ever.
+                    if let (watcher::Error::WatchStartFailed(_), ProblemKind::Expired) =
+                        (&error, problem.kind)
+                    {
+                        return problem;
+                    }
+                    Err(problem)
+                }
+                Next::Stalled => return Problem::stalled(&self.watched),
             };
             if let Err(problem) = result {
                 self.retry_later(problem, retries).await;
@@ -217,9 +228,10 @@ impl<V: PartialEq + Send + Sync> Feeder<V> {
         let now = Instant::now();
         self.sink.failed(problem.kind);
         retries.complaints.tell(&problem, now);
-        self.with_health(|health| health.problem = Some((now, Arc::new(problem))));
         retries.pause = retries.pause.next(now, fastrand::f64());
-        sleep(retries.pause.length()).await;
+        let pause = retries.pause.length().max(problem.asked.min(Pause::LONGEST));
+        self.with_health(|health| health.problem = Some((now, Arc::new(problem))));
+        sleep(pause).await;
     }
 
     fn with_health<T>(&self, use_it: impl FnOnce(&mut Health) -> T) -> T {

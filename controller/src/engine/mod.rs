@@ -27,6 +27,7 @@
 //!   deletions.
 //! - [`feeder`]: keeps a watch alive, tells what it needs when it cannot, recovers by itself.
 //! - [`pace`]: no server is asked over and over for a watch that it ends at once.
+//! - [`retry_after`]: a server that asks for patience gets it.
 //! - [`own_writes`]: no pass decides on a state older than what the key itself has written.
 //! - [`lease`]: one leader at a time, and none that acts after its time.
 //!
@@ -40,6 +41,7 @@ pub mod lease;
 pub mod own_writes;
 pub mod pace;
 pub mod queue;
+pub mod retry_after;
 pub mod store;
 pub mod workers;
 
@@ -49,5 +51,6 @@ pub use self::lease::{Elector, Fence, FenceLayer};
 pub use self::own_writes::{OwnWrites, Written};
 pub use self::pace::PaceWatches;
 pub use self::queue::{EarlyTry, Priority, QueueMetrics, QueueStats, WorkQueue};
+pub use self::retry_after::HeedRetryAfter;
 pub use self::store::{Cached, Change, ObjectKey, Scope, Store};
 pub use self::workers::{Attempt, End, Outcome, PassObserver, Reconciler, RetryHint, WorkerPool};

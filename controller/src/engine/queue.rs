@@ -6,7 +6,9 @@
 //! - A key that is taken is *processing* until [`WorkQueue::done`]. Nobody else gets it meanwhile; adding it
 //!   causes exactly one more pass, however often it was added.
 //! - Within a lane keys leave in the order in which they came. [`Priority::Live`] leaves before
-//!   [`Priority::Initial`], and a queued initial key that sees a live event moves to the live lane.
+//!   [`Priority::Initial`], and a queued initial key that sees a live event moves to the live lane. After
+//!   [`LIVE_RUN`] live keys in a row one initial key has its turn: a stream of events delays what waits behind
+//!   it, and never stops it.
 //! - A pass supersedes whatever requeue was pending for its key: it saw newer state and decides again.
 //! - A key in back-off stays there. A live event buys it one early try per back-off step, after
 //!   [`EARLY_TRY`]; further events, and initial ones, change nothing. So a person who repairs the cause
@@ -31,6 +33,9 @@ use self::state::State;
 
 /// How long a live event lets a key in back-off wait at most, once per back-off step.
 pub const EARLY_TRY: Duration = Duration::from_secs(1);
+
+/// How many live keys leave in a row while initial ones wait.
+pub const LIVE_RUN: u32 = 9;
 
 /// The lane of a key. The lesser one is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::authentication::v1::{BoundObjectReference, TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{PolicyRule, Role, RoleBinding, RoleRef, Subject};
-use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -38,16 +38,42 @@ impl Account {
         apply(client, name, &account).await;
         grant(client, name, rules).await;
 
-        let accounts = Api::<ServiceAccount>::namespaced(client.clone(), name);
-        let request = TokenRequest { spec: TokenRequestSpec::default(), ..TokenRequest::default() };
-        let token = accounts.create_token_request(NAME, &PostParams::default(), &request).await;
-        let token = token.must("request a token").status.map(|status| status.token).unwrap_or_default();
+        let token = request_token(client, name, TokenRequestSpec::default()).await;
         let authority = namespace.cluster().authority().must("open the cluster's authority");
         let text = authority.kubeconfig(namespace.cluster().server(), &Credentials::Token(token));
         let kubeconfig = namespace.directory().join("controller.kubeconfig");
         fs::write(&kubeconfig, text).must("write a kubeconfig");
         Self { user: user(name), kubeconfig }
     }
+}
+
+/// A token that lives as long as a Secret of this name.
+pub(super) async fn revocable_token(client: &Client, namespace: &str, name: &str) -> String {
+    let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
+    let metadata = ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() };
+    let secret = Secret { metadata, ..Secret::default() };
+    let secret = secrets.create(&PostParams::default(), &secret).await.must("create a Secret");
+    let bound = BoundObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Secret".into()),
+        name: Some(name.into()),
+        uid: secret.metadata.uid,
+    };
+    let spec = TokenRequestSpec { bound_object_ref: Some(bound), ..TokenRequestSpec::default() };
+    request_token(client, namespace, spec).await
+}
+
+/// Ends the token that is bound to this Secret.
+pub(super) async fn revoke_token(client: &Client, namespace: &str, name: &str) {
+    let secrets = Api::<Secret>::namespaced(client.clone(), namespace);
+    secrets.delete(name, &DeleteParams::default()).await.must("delete a Secret");
+}
+
+async fn request_token(client: &Client, namespace: &str, spec: TokenRequestSpec) -> String {
+    let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
+    let request = TokenRequest { spec, ..TokenRequest::default() };
+    let token = accounts.create_token_request(NAME, &PostParams::default(), &request).await;
+    token.must("request a token").status.map(|status| status.token).unwrap_or_default()
 }
 
 /// Grants the account these rights and no others, and waits until the API server knows.

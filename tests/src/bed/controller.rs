@@ -1,5 +1,6 @@
 //! The shipped controller as a process, serving one namespace.
 
+use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -13,6 +14,7 @@ use super::must::Must;
 use super::namespace::TestNamespace;
 use super::objects::version;
 use super::process::{Process, address};
+use crate::fault::FaultProxy;
 
 /// Begins the names of what [`Controller::settle`] creates.
 pub(super) const FENCE: &str = "fence-";
@@ -21,13 +23,14 @@ pub(super) const FENCE: &str = "fence-";
 #[must_use]
 pub struct ControllerSetup<'n> {
     namespace: &'n TestNamespace,
+    program: &'static str,
     kubeconfig: Option<PathBuf>,
     flags: Vec<String>,
 }
 
 impl<'n> ControllerSetup<'n> {
     pub(super) fn new(namespace: &'n TestNamespace) -> Self {
-        Self { namespace, kubeconfig: None, flags: Vec::new() }
+        Self { namespace, program: "webservice-controller", kubeconfig: None, flags: Vec::new() }
     }
 
     /// Adds flags.
@@ -42,9 +45,23 @@ impl<'n> ControllerSetup<'n> {
         self
     }
 
+    /// Lets passes over WebServices panic whose name begins with `panics`.
+    pub fn poisoned(self) -> Self {
+        Self { program: "webservice-poisoned-controller", ..self }
+    }
+
+    /// Reaches the API server by way of `proxy`, with the namespace's own account.
+    pub async fn through(self, proxy: &FaultProxy) -> Self {
+        let direct = fs::read_to_string(&self.namespace.account().await.kubeconfig).must("read a kubeconfig");
+        let path = self.namespace.directory().join("proxied.kubeconfig");
+        let proxied = direct.replace(self.namespace.cluster().server(), &proxy.url());
+        fs::write(&path, proxied).must("write a kubeconfig");
+        self.kubeconfig(path)
+    }
+
     /// Starts it and waits until it listens.
     pub async fn launch(self) -> Controller {
-        let Self { namespace, kubeconfig, flags } = self;
+        let Self { namespace, program, kubeconfig, flags } = self;
         let kubeconfig = match kubeconfig {
             Some(path) => path,
             None => namespace.account().await.kubeconfig.clone(),
@@ -58,7 +75,7 @@ impl<'n> ControllerSetup<'n> {
         ];
         let name = format!("controller-{}", namespace.next());
         let arguments = arguments.into_iter().chain(flags);
-        let process = Process::start(&name, "webservice-controller", arguments, namespace.directory());
+        let process = Process::start(&name, program, arguments, namespace.directory());
         let line = process.listening().await;
         Controller { probes: address(&line, "probes"), metrics: address(&line, "metrics"), process }
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::PolicyRule;
@@ -131,6 +132,12 @@ impl TestNamespace {
         self.objects::<Event>()
     }
 
+    /// Its Leases.
+    #[must_use]
+    pub fn leases(&self) -> Objects {
+        self.objects::<Lease>()
+    }
+
     fn objects<K: Resource<DynamicType = ()>>(&self) -> Objects {
         Objects::new(self.client().clone(), ApiResource::erase::<K>(&()), &self.name)
     }
@@ -177,6 +184,17 @@ impl TestNamespace {
     /// The account of this namespace's controllers.
     pub async fn account(&self) -> &Account {
         self.account.get_or_init(|| Account::create(self, rbac::controller())).await
+    }
+
+    /// A token of that account which [`Self::revoke_token`] ends.
+    pub async fn token(&self, name: &str) -> String {
+        self.account().await;
+        account::revocable_token(self.client(), &self.name, name).await
+    }
+
+    /// Ends a token from one moment to the next.
+    pub async fn revoke_token(&self, name: &str) {
+        account::revoke_token(self.client(), &self.name, name).await;
     }
 
     /// Leaves the controller's account these rights and no others.

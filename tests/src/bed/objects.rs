@@ -136,6 +136,11 @@ impl Objects {
         self.delete_with(name, &DeleteParams::background()).await;
     }
 
+    /// The same, if it is there and may be deleted.
+    pub async fn try_delete(&self, name: &str) -> Answer {
+        self.send(self.requests().delete(name, &DeleteParams::background())).await
+    }
+
     /// Deletes an object in another way.
     pub async fn delete_with(&self, name: &str, params: &DeleteParams) {
         accepted(self.send(self.requests().delete(name, params)).await, "delete", name);

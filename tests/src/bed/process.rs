@@ -23,10 +23,20 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program of this name. Its log is `DIRECTORY/NAME.log`, what it says on stderr is in `NAME.err`.
+    /// Starts our program of this name. Its log is `DIRECTORY/NAME.log`, what it says on stderr is in `NAME.err`.
     pub(crate) fn start(
         name: &str,
         program: &str,
+        arguments: impl IntoIterator<Item = String>,
+        directory: &Path,
+    ) -> Self {
+        Self::run(name, &binary(program), arguments, directory)
+    }
+
+    /// The same with any program.
+    pub(super) fn run(
+        name: &str,
+        program: &Path,
         arguments: impl IntoIterator<Item = String>,
         directory: &Path,
     ) -> Self {
@@ -35,7 +45,7 @@ impl Process {
         let file = |path: &Path| File::create(path).must(&format!("create {}", path.display()));
         let child = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "--"])
-            .arg(binary(program))
+            .arg(program)
             .args(arguments)
             .stdin(Stdio::null())
             .stdout(file(&stdout))

@@ -53,7 +53,7 @@ impl Target {
 
 /// A connection that is kept.
 pub struct Connection {
-    pub(super) stream: TlsStream<TcpStream>,
+    pub(crate) stream: TlsStream<TcpStream>,
     received: Vec<u8>,
 }
 

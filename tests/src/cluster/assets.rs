@@ -56,6 +56,15 @@ pub const PARTS: &[Part] = &[
     Part { name: "pause", module: "pause", package: ".", tier: Tier::Node, seconds: 1 },
 ];
 
+/// A candidate for a Lease on client-go, which tests let compete with our own.
+pub const LEASE_CANDIDATE: Part = Part {
+    name: "lease-candidate",
+    module: "lease-candidate",
+    package: ".",
+    tier: Tier::ControlPlane,
+    seconds: 60,
+};
+
 /// Where each program is.
 #[derive(Clone, Debug)]
 pub struct Binaries(BTreeMap<&'static str, PathBuf>);
@@ -87,6 +96,16 @@ pub async fn ensure(tier: Tier, progress: &dyn Progress) -> Result<Binaries> {
         build(part, &paths[part.name], &position, progress).await?;
     }
     Ok(Binaries(paths))
+}
+
+/// Finds one program that is no part of a cluster, and builds it if it is missing.
+pub async fn program(part: &Part, progress: &dyn Progress) -> Result<PathBuf> {
+    let mut paths = locate(&[part], None, &cache_home()?.join("bin")).await?;
+    let path = paths.remove(part.name).with_context(|| format!("failed to place {}", part.name))?;
+    if !path.exists() {
+        build(part, &path, "1 of 1", progress).await?;
+    }
+    Ok(path)
 }
 
 /// Decides where each program is, or will be once it is built. The toolchain is asked only about modules of which

@@ -52,6 +52,20 @@ async fn a_spec_that_the_policy_allows_is_acted_on_at_once() {
 }
 
 #[tokio::test]
+async fn each_of_several_edits_is_acted_on_at_once_though_the_ones_before_it_were_denied() {
+    let ns = TestNamespace::with_operator().await;
+    ns.forbid_unless(NO_GOLD).await;
+    await_refused(&ns).await;
+
+    for replicas in [2, 3, 4] {
+        let asked = Instant::now();
+        ns.webservices().merge("checkout", json!({"spec": {"replicas": replicas}})).await;
+        ns.await_reason("checkout", "Forbidden").await;
+        assert!(asked.elapsed() < AT_ONCE, "the edit to {replicas} took {:?}", asked.elapsed());
+    }
+}
+
+#[tokio::test]
 async fn a_deletion_is_acted_on_at_once_however_long_the_policy_has_denied_the_child() {
     let ns = TestNamespace::with_operator().await;
     ns.forbid_unless(NO_GOLD).await;

@@ -202,6 +202,17 @@ async fn a_child_that_became_immutable_is_replaced_when_it_must_change() {
 }
 
 #[tokio::test]
+async fn a_key_of_ours_that_was_moved_to_binary_data_is_put_right_by_making_the_child_anew() {
+    let (ns, _, child) = at_rest().await;
+    let moved = json!({"data": {"image": null}, "binaryData": {"image": "bmdpbng="}});
+    ns.config_maps().merge(CHILD, moved).await;
+    let is_right = |now: &Value| now["data"] == child["data"] && now["binaryData"].is_null();
+    let anew = ns.config_maps().await_that(CHILD, "is right again", is_right).await;
+    assert_ne!(uid(&anew), uid(&child));
+    ns.await_ready("checkout").await;
+}
+
+#[tokio::test]
 async fn what_others_add_to_the_child_stays() {
     let (ns, owner, child) = at_rest().await;
     let anchor = ns.config_maps().create(config_map("anchor")).await;

@@ -112,6 +112,8 @@ pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
     text: String,
+    /// How long the server asks to wait; zero where it does not.
+    pub(super) asked: Duration,
 }
 
 impl fmt::Display for Problem {
@@ -133,20 +135,34 @@ impl Problem {
             watcher::Error::NoResourceVersion => ("watch", ProblemKind::Decode, error.to_string()),
         };
         let text = format!("failed to {verb} {watched}: {}", advice(watched, verb, kind, &reason));
-        Self { kind, text }
+        Self { kind, text, asked: asked(error) }
     }
 
     pub(super) fn stalled(watched: &Watched) -> Self {
         let text = format!("failed to list {watched}: no progress, beginning again");
-        Self { kind: ProblemKind::Stalled, text }
+        Self { kind: ProblemKind::Stalled, text, asked: Duration::ZERO }
     }
 
     pub(super) fn unordered(watched: &Watched, key: &ObjectKey, version: &str) -> Self {
         let text = format!(
             "failed to watch {watched}: skipped {key}, whose resourceVersion {version:?} is not a number"
         );
-        Self { kind: ProblemKind::Decode, text }
+        Self { kind: ProblemKind::Decode, text, asked: Duration::ZERO }
     }
+}
+
+/// What the server asks for in its refusal.
+fn asked(error: &watcher::Error) -> Duration {
+    use kube::Error::Api;
+    let (watcher::Error::InitialListFailed(Api(status))
+    | watcher::Error::WatchStartFailed(Api(status))
+    | watcher::Error::WatchFailed(Api(status))
+    | watcher::Error::WatchError(status)) = error
+    else {
+        return Duration::ZERO;
+    };
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(seconds.into())
 }
 
 /// What the server said, or what kept it from saying anything, down to the cause.
@@ -236,7 +252,7 @@ pub(super) struct Pause {
 
 impl Pause {
     const FIRST: Duration = Duration::from_millis(500);
-    const LONGEST: Duration = Duration::from_secs(30);
+    pub(super) const LONGEST: Duration = Duration::from_secs(30);
     /// So long without a failure and the next one is a first one. A success does not count, for a list may
     /// succeed every time and its watch fail every time.
     const CALM: Duration = Duration::from_mins(1);

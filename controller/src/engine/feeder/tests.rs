@@ -232,6 +232,29 @@ async fn a_list_without_progress_is_begun_again() {
     assert!(began.elapsed() < LIST_STALL + Duration::from_secs(1));
 }
 
+/// kube's watcher would ask for a watch from the same expired version for ever.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_is_refused_for_its_expired_version_begins_anew_with_a_full_list() {
+    let bed = Bed::new();
+    let mut script = list(vec![config_map("a", "1", "x")]);
+    script.push(Err(watcher::Error::WatchStartFailed(answer(410))));
+    bed.feed(vec![script, list(vec![])]);
+    let told = bed.told(7).await;
+    assert_eq!(told[3..], ["failed: expired", "a observed", "a -x Initial", "relisted"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_patience_gets_it() {
+    let bed = Bed::new();
+    let busy = r#"{"code": 429, "details": {"retryAfterSeconds": 9}}"#;
+    let busy: Status = serde_json::from_str(busy).unwrap();
+    let busy = watcher::Error::InitialListFailed(kube::Error::Api(busy.boxed()));
+    bed.feed(vec![[Err(busy)].into_iter().chain(list(vec![])).collect()]);
+    let began = Instant::now();
+    assert_eq!(bed.told(2).await, ["failed: throttled", "relisted"]);
+    assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_quiet_watch_is_no_stalled_list() {
     let bed = Bed::new();

@@ -27,10 +27,16 @@ pub struct Fence {
     closes: Arc<AtomicU64>,
 }
 
-/// The term is over, or the request did not end in the time that it had.
+/// Why a request was not sent, or its answer not waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("failed to finish the request while leading: the lease was lost or the time for one request is over")]
-pub struct Fenced;
+pub enum Fenced {
+    /// The term is over, or has not begun.
+    #[error("this process does not lead")]
+    NotLeading,
+    /// The request did not end in the time that one may take.
+    #[error("no answer within {} s", LONGEST_REQUEST.as_secs())]
+    TooLate,
+}
 
 impl Fence {
     /// A closed fence.
@@ -57,7 +63,7 @@ impl Fence {
     pub fn budget(&self, longest: Duration) -> Result<Duration, Fenced> {
         match self.closes().checked_sub(self.clock.now()) {
             Some(left) if !left.is_zero() => Ok(left.min(longest)),
-            _ => Err(Fenced),
+            _ => Err(Fenced::NotLeading),
         }
     }
 
@@ -150,9 +156,11 @@ where
     type Output = Result<T, BoxError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let is_over = self.fence.clock.now() >= self.ends || !self.fence.is_open();
-        if is_over || self.alarm.as_mut().poll(cx).is_ready() {
-            return Poll::Ready(Err(Fenced.into()));
+        if !self.fence.is_open() {
+            return Poll::Ready(Err(Fenced::NotLeading.into()));
+        }
+        if self.fence.clock.now() >= self.ends || self.alarm.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Err(Fenced::TooLate.into()));
         }
         self.inner.as_mut().poll(cx).map_err(Into::into)
     }

@@ -154,9 +154,31 @@ proptest! {
                 Initial => initial.push_back(key),
             }
         }
-        let expected: Vec<_> = live.into_iter().chain(initial).collect();
+        let mut expected = Vec::new();
+        while !(live.is_empty() && initial.is_empty()) {
+            expected.extend(live.drain(..live.len().min(LIVE_RUN as usize)));
+            let next = if live.is_empty() { initial.len() } else { initial.len().min(1) };
+            expected.extend(initial.drain(..next));
+        }
         let taken: Vec<_> = std::iter::from_fn(|| run.take()).collect();
         prop_assert_eq!(taken, expected);
+    }
+
+    #[test]
+    fn a_steady_stream_of_live_events_does_not_starve_initial_keys(waiting in 1..20_u8) {
+        let mut run = Run::new();
+        for key in 0..waiting {
+            run.apply(Step::Add(key, Initial));
+        }
+        let mut left = usize::from(waiting);
+        let most = left * (LIVE_RUN as usize + 1);
+        for taken in 0..most {
+            // Another event whenever a worker looks.
+            run.apply(Step::Add(100 + u8::try_from(taken % 2).unwrap(), Live));
+            left -= usize::from(run.take().unwrap() < waiting);
+            run.apply(Step::Done(run.processing.len() - 1, None));
+        }
+        prop_assert_eq!(left, 0, "initial keys that still wait after {} passes", most);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{EARLY_TRY, EarlyTry, Priority, QueueMetrics, QueueStats};
+use super::{EARLY_TRY, EarlyTry, LIVE_RUN, Priority, QueueMetrics, QueueStats};
 
 pub(super) struct State<K> {
     /// Ready keys in order. A promoted key leaves an entry behind in its old lane: it counts only while its
@@ -20,6 +20,8 @@ pub(super) struct State<K> {
     /// `delayed` by time; the number keeps equal times in order.
     due: BTreeMap<(Instant, u64), K>,
     next_number: u64,
+    /// Live keys that left since an initial one did.
+    live_run: u32,
     is_shut_down: bool,
     metrics: Arc<dyn QueueMetrics>,
 }
@@ -65,6 +67,7 @@ impl<K: Clone + Eq + Hash> State<K> {
             delayed: HashMap::new(),
             due: BTreeMap::new(),
             next_number: 0,
+            live_run: 0,
             is_shut_down: false,
             metrics,
         }
@@ -230,8 +233,24 @@ impl<K: Clone + Eq + Hash> State<K> {
     }
 
     fn pop_ready(&mut self) -> Option<(K, Ready)> {
+        let is_initials_turn = self.live_run >= LIVE_RUN;
+        let [first, second] = if is_initials_turn {
+            [Priority::Initial, Priority::Live]
+        } else {
+            [Priority::Live, Priority::Initial]
+        };
+        let (key, ready) = self.pop_lane(first).or_else(|| self.pop_lane(second))?;
+        self.live_run = if ready.priority == Priority::Live { self.live_run.saturating_add(1) } else { 0 };
+        Some((key, ready))
+    }
+
+    fn pop_lane(&mut self, lane: Priority) -> Option<(K, Ready)> {
+        let lane = match lane {
+            Priority::Live => &mut self.live,
+            Priority::Initial => &mut self.initial,
+        };
         loop {
-            let (number, key) = self.live.pop_front().or_else(|| self.initial.pop_front())?;
+            let (number, key) = lane.pop_front()?;
             if self.ready.get(&key).is_some_and(|ready| ready.number == number) {
                 return self.ready.remove_entry(&key);
             }

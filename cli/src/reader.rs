@@ -142,7 +142,7 @@ impl Reader {
             kube::Error::HyperError(cause) => Error::Unreachable { server, reason: root_cause(cause) },
             kube::Error::Api(status) if status.code == 401 => Error::Unauthorized { server },
             other => match Failure::from_kube(what, other) {
-                Failure::NotFound => Error::NoCrd { server },
+                Failure::NotFound | Failure::NotServed { .. } => Error::NoCrd { server },
                 failure => failure.into(),
             },
         }

@@ -16,6 +16,16 @@ pub enum Failure {
     /// There is no such object.
     #[error("the object does not exist")]
     NotFound,
+    /// The API server knows no such resource, which says nothing about the object.
+    #[error(
+        "failed to {what}: the resource is not served ({message}); is its CustomResourceDefinition installed?"
+    )]
+    NotServed {
+        /// The request.
+        what: &'static str,
+        /// What the API server says.
+        message: String,
+    },
     /// There is one of that name.
     #[error("the object exists already")]
     AlreadyExists,
@@ -84,13 +94,7 @@ impl Failure {
             (403, _) if is_terminating => Self::NamespaceTerminating,
             (403, _) => Self::Forbidden { what, message },
             (404, "NotFound") => Self::NotFound,
-            // The resource itself is not served, which says nothing about the object.
-            (404, _) => {
-                let message = format!(
-                    "the API server does not serve the resource; is its CustomResourceDefinition installed? ({message})"
-                );
-                Self::Unavailable { what, message }
-            }
+            (404, _) => Self::NotServed { what, message },
             (429 | 500..=599, _) if retry_after > 0 => {
                 Self::Throttled { after: Duration::from_secs(retry_after.into()) }
             }
@@ -122,7 +126,9 @@ impl Failure {
             Self::Conflict | Self::NotFound | Self::AlreadyExists | Self::NamespaceTerminating => None,
             Self::Forbidden { .. } | Self::Rejected { .. } => Some(Reason::Forbidden),
             Self::Undone { .. } => Some(Reason::Contested),
-            Self::Throttled { .. } | Self::Unavailable { .. } => Some(Reason::ApiError),
+            Self::NotServed { .. } | Self::Throttled { .. } | Self::Unavailable { .. } => {
+                Some(Reason::ApiError)
+            }
         }
     }
 }

@@ -96,7 +96,9 @@ async fn a_storm_of_all_faults_leaves_nothing_behind() {
     let mut random = fastrand::Rng::with_seed(seed);
     let length = if env::var_os("WEBSERVICE_PROVE").is_some() { LONG_STORM } else { STORM };
 
-    let (ns, faults) = ProxiedNamespace::start_under(|proxy| storm(proxy, seed)).await;
+    // A list that hangs would keep the controller out of most of the storm: it has tests of its own.
+    let ns = ProxiedNamespace::start().await;
+    let faults = storm(&ns.proxy, seed);
     stir(&ns, &mut random, Instant::now() + length).await;
     let met: Vec<_> = faults.iter().map(Injection::hits).collect();
     faults.iter().for_each(Injection::lift);

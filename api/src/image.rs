@@ -21,7 +21,7 @@ pub const DOCKER_HUB: &str = "docker.io";
 /// What it was called once; engines still take one for the other.
 pub(crate) const DOCKER_HUB_LEGACY: &str = "index.docker.io";
 /// Where the names of one part are on Docker Hub.
-const OFFICIAL: &str = "library/";
+pub(crate) const OFFICIAL: &str = "library/";
 
 /// A well-formed reference, in its parts as they were written.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -1,5 +1,6 @@
 //! Asking the rules about an object.
 
+use super::image::{self, Image};
 use super::limits;
 use super::policy::Policy;
 use super::table::{REPLICAS_MAXIMUM, RULES};
@@ -15,9 +16,13 @@ pub fn check(draft: &Draft<'_>) -> Report {
 /// Checks the structural rules alone: whether the object can be reconciled.
 #[must_use]
 pub fn check_structure(draft: &Draft<'_>) -> Vec<Violation> {
+    structure(draft, image::read(draft))
+}
+
+fn structure(draft: &Draft<'_>, image: Image<'_>) -> Vec<Violation> {
     let (policy, mut violations) = (Policy::default(), Vec::new());
     for rule in RULES.iter().filter(|rule| rule.kind == Kind::Structural) {
-        (rule.check)(draft, &mut Findings { rule, policy: &policy, into: &mut violations });
+        (rule.check)(draft, &mut Findings { rule, policy: &policy, image, into: &mut violations });
     }
     violations
 }
@@ -26,14 +31,15 @@ impl Policy {
     /// Checks every rule of the table. Policy speaks of sound values only: one message for one mistake.
     #[must_use]
     pub fn check(&self, draft: &Draft<'_>) -> Report {
-        let mut report = Report { violations: check_structure(draft), ..Report::default() };
+        let image = image::read(draft);
+        let mut report = Report { violations: structure(draft, image), ..Report::default() };
         let unsound = report.violations.len();
         for rule in RULES.iter().filter(|rule| rule.kind == Kind::Policy) {
             if report.violations[..unsound].iter().any(|violation| violation.field == rule.field) {
                 continue;
             }
             if let Some(into) = report.side(self.level(rule)) {
-                (rule.check)(draft, &mut Findings { rule, policy: self, into });
+                (rule.check)(draft, &mut Findings { rule, policy: self, image, into });
             }
         }
         report
@@ -52,7 +58,7 @@ impl Policy {
         ratchet(old, new, |scale| {
             let mut report = Report::default();
             if let Some(into) = report.side(self.level(&REPLICAS_MAXIMUM)) {
-                let findings = &mut Findings { rule: &REPLICAS_MAXIMUM, policy: self, into };
+                let findings = &mut Findings { rule: &REPLICAS_MAXIMUM, policy: self, image: None, into };
                 limits::scale_is_within_the_maximum(scale, findings);
             }
             report

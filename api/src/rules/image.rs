@@ -3,7 +3,15 @@
 use super::{Cause, Findings};
 use crate::constants::MAX_IMAGE;
 use crate::draft::{Draft, Json, Quoted};
-use crate::image::Reference;
+use crate::image::{Fault, Reference};
+
+/// What was read of an object's image, once for all rules; none where there is nothing that could be read.
+pub(super) type Image<'r> = Option<Result<Reference<'r>, Fault<'r>>>;
+
+/// Reads the image of an object, unless it is too long to be one.
+pub(super) fn read<'r>(draft: &'r Draft<'_>) -> Image<'r> {
+    given(draft).filter(|image| image.len() <= MAX_IMAGE).map(Reference::parse)
+}
 
 pub(super) fn image_is_present(draft: &Draft<'_>, findings: &mut Findings<'_>) {
     match &draft.spec.image {
@@ -25,14 +33,14 @@ pub(super) fn image_is_a_reference(draft: &Draft<'_>, findings: &mut Findings<'_
     let Some(image) = given(draft) else { return };
     if image.len() > MAX_IMAGE {
         findings.add(Cause::TooLong, format!("must have at most {MAX_IMAGE} bytes, found {}", image.len()));
-    } else if let Err(fault) = Reference::parse(image) {
+    } else if let Some(Err(fault)) = findings.image {
         let form = "must be an image reference host[:port]/path[:tag][@digest]";
         findings.add(Cause::Invalid, format!("{form}, found {}: {fault}", Quoted(image)));
     }
 }
 
-pub(super) fn image_is_pinned(draft: &Draft<'_>, findings: &mut Findings<'_>) {
-    let Some(Ok(reference)) = given(draft).map(Reference::parse) else { return };
+pub(super) fn image_is_pinned(_: &Draft<'_>, findings: &mut Findings<'_>) {
+    let Some(Ok(reference)) = findings.image else { return };
     if reference.digest.is_none() && matches!(reference.tag, None | Some("latest")) {
         findings.add(
             Cause::Invalid,

@@ -8,12 +8,11 @@ use crate::draft::{Draft, Json, Quoted};
 /// How many of the allowed values a message lists.
 const LISTED: usize = 8;
 
-pub(super) fn image_is_from_an_allowed_registry(draft: &Draft<'_>, findings: &mut Findings<'_>) {
-    let (Some(allowed), Some(image)) = (findings.policy.allowed_registries(), draft.spec.image.as_text())
-    else {
+pub(super) fn image_is_from_an_allowed_registry(_: &Draft<'_>, findings: &mut Findings<'_>) {
+    let (Some(allowed), Some(Ok(image))) = (findings.policy.allowed_registries(), findings.image) else {
         return;
     };
-    let Some(source) = Source::of(image) else { return };
+    let source = Source::of(image);
     if !allowed.iter().any(|registry| registry.holds(&source)) {
         let source = source.to_string();
         let message = format!("must come from {}, found {}", one_of(allowed), Quoted(&source));

@@ -19,6 +19,7 @@ pub use check::{check, check_structure};
 pub use policy::{Policy, PolicyError};
 pub use table::RULES;
 
+use self::image::Image;
 use crate::draft::Draft;
 
 /// What a rule is about.
@@ -138,10 +139,11 @@ pub fn sentence(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// What a rule's function is given beside the object: the policy, and where it puts what it finds.
+/// What a rule's function is given beside the object: the policy, the image, and where it puts what it finds.
 struct Findings<'r> {
     rule: &'static Rule,
     policy: &'r Policy,
+    image: Image<'r>,
     into: &'r mut Vec<Violation>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::image::{DOCKER_HUB, DOCKER_HUB_LEGACY, Reference};
+use crate::image::{DOCKER_HUB, DOCKER_HUB_LEGACY, OFFICIAL, Reference};
 
 /// A registry or a part of one, as a policy allows it: `host[:port][/path-prefix]`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -51,13 +51,12 @@ pub(super) struct Source<'i> {
 }
 
 impl<'i> Source<'i> {
-    /// Reads an image reference as container engines do; none where it is none.
-    pub(super) fn of(image: &'i str) -> Option<Self> {
-        let reference = Reference::parse(image).ok()?;
-        let (host, path) = (normal(reference.registry()), reference.path);
+    /// Where container engines fetch an image.
+    pub(super) fn of(image: Reference<'i>) -> Self {
+        let (host, path) = (normal(image.registry()), image.path);
         let is_official = host == DOCKER_HUB && !path.contains('/');
-        let path = if is_official { format!("library/{path}").into() } else { path.into() };
-        Some(Self { host, path })
+        let path = if is_official { format!("{OFFICIAL}{path}").into() } else { path.into() };
+        Self { host, path }
     }
 }
 
@@ -90,7 +89,7 @@ mod tests {
     #[case("[::1]:5000/app:1", "[::1]:5000/app")]
     #[case("Host/app", "host/app")]
     fn an_image_comes_from_where_engines_fetch_it(#[case] image: &str, #[case] source: &str) {
-        assert_eq!(Source::of(image).unwrap().to_string(), source);
+        assert_eq!(Source::of(Reference::parse(image).unwrap()).to_string(), source);
     }
 
     #[rstest]
@@ -112,7 +111,10 @@ mod tests {
         #[case] image: &str,
         #[case] allowed: bool,
     ) {
-        assert_eq!(Registry::parse(registry).unwrap().holds(&Source::of(image).unwrap()), allowed);
+        assert_eq!(
+            Registry::parse(registry).unwrap().holds(&Source::of(Reference::parse(image).unwrap())),
+            allowed
+        );
     }
 
     #[rstest]

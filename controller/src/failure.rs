@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::core::Status;
 use webservice_api::conditions::Reason;
 
-use crate::engine::{Retry, RetryHint};
+use crate::engine::{Retry, RetryHint, retry_after};
 
 /// A failed request.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
@@ -83,9 +83,10 @@ impl Failure {
     }
 
     fn from_status(what: &'static str, status: &Status) -> Self {
-        let details = status.details.as_ref();
-        let retry_after = details.map_or(0, |details| details.retry_after_seconds);
-        let is_terminating = details
+        let after = retry_after::asked(status);
+        let is_terminating = status
+            .details
+            .as_ref()
             .is_some_and(|details| details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating"));
         let message = status.message.clone();
         match (status.code, status.reason.as_str()) {
@@ -95,9 +96,7 @@ impl Failure {
             (403, _) => Self::Forbidden { what, message },
             (404, "NotFound") => Self::NotFound,
             (404, _) => Self::NotServed { what, message },
-            (429 | 500..=599, _) if retry_after > 0 => {
-                Self::Throttled { after: Duration::from_secs(retry_after.into()) }
-            }
+            (429 | 500..=599, _) if !after.is_zero() => Self::Throttled { after },
             // Server-side apply cannot read an object that its schema no longer accepts: no fault that passes by itself.
             (code @ 500, _) if message.contains("failed to create typed") => Self::Rejected { code, message },
             // The API server's own protection answers without a Status, so without a number.

@@ -2,9 +2,10 @@
 //!
 //! kube gives errors as the `Status` in the answer's body. The API server says there too how long it wants to
 //! be left alone, but its protection against overload answers with a line of text and the header alone, as
-//! proxies do. With this layer such an answer becomes a `Status` that holds the number.
+//! proxies do. With this layer such an answer becomes a `Status` that holds the number, for [`asked`] to read.
 
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -61,6 +62,13 @@ where
         }
         .boxed()
     }
+}
+
+/// How long the server asks to be left alone; zero where it does not.
+#[must_use]
+pub fn asked(status: &Status) -> Duration {
+    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
+    Duration::from_secs(seconds.into())
 }
 
 /// What the header asks for. It may also be a date, which neither the API server nor client-go uses.

@@ -9,6 +9,7 @@ use kube::core::Status;
 use kube::runtime::watcher;
 use tokio::time::Instant;
 
+use crate::engine::retry_after;
 use crate::engine::store::{ObjectKey, Scope};
 
 /// What a watch is about; names it in messages.
@@ -161,8 +162,7 @@ fn asked(error: &watcher::Error) -> Duration {
     else {
         return Duration::ZERO;
     };
-    let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
-    Duration::from_secs(seconds.into())
+    retry_after::asked(status)
 }
 
 /// What the server said, or what kept it from saying anything, down to the cause.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -15,6 +16,9 @@ use super::namespace::TestNamespace;
 use super::objects::version;
 use super::process::{Process, address};
 use crate::fault::FaultProxy;
+
+/// As the Lease says: what a leader that fell silent still has.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 
 /// Begins the names of what [`Controller::settle`] creates.
 pub(super) const FENCE: &str = "fence-";
@@ -80,6 +84,12 @@ impl<'n> ControllerSetup<'n> {
         Controller { probes: address(&line, "probes"), metrics: address(&line, "metrics"), process }
     }
 
+    /// Lets it compete for the Lease of this namespace's controllers.
+    pub fn electing(self) -> Self {
+        let namespace = format!("--leader-election-namespace={}", self.namespace.name());
+        self.flags(["--leader-elect", &namespace])
+    }
+
     /// Starts it and waits until it is ready.
     pub async fn start(self) -> Controller {
         let controller = self.launch().await;
@@ -114,6 +124,11 @@ impl Controller {
             (code, text) => Err(format!("{code} {text}")),
         })
         .await;
+    }
+
+    /// Waits until it leads, where it competes for that.
+    pub async fn await_leading(&self) {
+        self.process.await_line("leads", |line| line["message"] == "leading").await;
     }
 
     /// Its metrics now.

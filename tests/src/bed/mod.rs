@@ -50,7 +50,7 @@ pub use self::account::Account;
 pub use self::audit::{Call, Calls, Mark};
 pub use self::builders::{WebServiceBuilder, config_map, webservice};
 pub use self::command::{Output, Tool, binary};
-pub use self::controller::{Controller, ControllerSetup};
+pub use self::controller::{Controller, ControllerSetup, LEASE_DURATION};
 pub use self::eventually::{DEADLINE, eventually, within};
 pub(crate) use self::http::get;
 pub use self::lease_candidate::LeaseCandidate;

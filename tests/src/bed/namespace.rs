@@ -66,6 +66,13 @@ impl TestNamespace {
         OperatedNamespace::start(Self::new().await).await
     }
 
+    /// The same for controllers that compete for a Lease in it.
+    pub async fn with_election() -> Self {
+        let namespace = Self::new().await;
+        namespace.grant([rbac::controller(), rbac::leader_election()].concat()).await;
+        namespace
+    }
+
     pub(super) async fn create(cluster: TestCluster) -> Self {
         let name = unique_name();
         let labels = [(LABEL.to_owned(), "true".to_owned())].into();

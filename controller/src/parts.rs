@@ -68,6 +68,12 @@ impl Parts {
         }
     }
 
+    /// Tells whether keys wait for a worker.
+    pub(crate) fn is_busy(&self) -> impl Fn() -> bool + Send + use<> {
+        let queue = Arc::clone(&self.queue);
+        move || !queue.is_empty()
+    }
+
     pub(crate) async fn synced(&self) {
         self.caches.webservices.wait_synced().await;
         self.caches.children.wait_synced().await;

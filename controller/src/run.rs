@@ -71,7 +71,7 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     let afterwards = CancellationToken::new();
     let tasks = TaskTracker::new();
     let watches = parts.watch(&watching, &afterwards, &tasks);
-    let (publisher, send_events) = Publisher::new(calling.clone(), afterwards.clone());
+    let (publisher, send_events) = Publisher::new(calling.clone(), parts.is_busy(), afterwards.clone());
     tasks.spawn(send_events);
     let mut checks = watches.into_checks(&parts.caches);
     checks.push(leadership.check());

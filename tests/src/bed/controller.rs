@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::account::Account;
+use super::audit::Call;
 use super::builders::webservice;
-use super::eventually::eventually;
+use super::eventually::{DEADLINE, eventually};
 use super::http;
 use super::metrics::Metrics;
 use super::must::Must;
@@ -94,6 +96,20 @@ impl<'n> ControllerSetup<'n> {
     pub async fn start(self) -> Controller {
         let controller = self.launch().await;
         controller.await_readyz().await;
+        controller
+    }
+}
+
+impl TestNamespace {
+    /// Starts a controller with this account that competes for the lead, and waits until it is ready and follows the Lease.
+    pub async fn start_candidate(&self, account: &Account) -> Controller {
+        let mark = self.mark().await;
+        let setup = self.controller().kubeconfig(account.kubeconfig.clone());
+        let controller = setup.electing().start().await;
+        let follows = |call: &Call| {
+            (&*call.user, &*call.resource, &*call.verb, call.code) == (&*account.user, "leases", "watch", 200)
+        };
+        self.calls_from(&mark).await_calls(DEADLINE, "the candidate follows the Lease", 1, follows).await;
         controller
     }
 }

@@ -1,0 +1,4 @@
+//! The engine as a whole: never two who write, and as many objects as there may be.
+
+mod many;
+mod two_writers;

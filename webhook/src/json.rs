@@ -17,7 +17,7 @@ use std::fmt;
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-pub(crate) use self::condense::Condensed;
+pub use self::condense::Condensed;
 
 /// Depth of nesting that is followed, as in `serde_json`: the stack is finite. What is skipped may be deeper.
 const MAX_DEPTH: u8 = 127;

@@ -22,7 +22,7 @@ pub mod decide;
 mod handlers;
 #[cfg(feature = "test-hooks")]
 pub mod hooks;
-mod json;
+pub mod json;
 mod line;
 mod metrics;
 mod readiness;

@@ -16,7 +16,7 @@ const MAX_EMPTIED: u8 = 4;
 
 /// A text of which the fillers are empty.
 #[derive(Debug, Default)]
-pub(crate) struct Condensed {
+pub struct Condensed {
     kept: Vec<u8>,
     emptied: u8,
     within: Option<Filler>,
@@ -31,7 +31,7 @@ struct Filler {
 
 impl Condensed {
     /// Takes the next piece of the text.
-    pub(crate) fn push(&mut self, mut piece: &[u8]) {
+    pub fn push(&mut self, mut piece: &[u8]) {
         while !piece.is_empty() {
             let taken = match &mut self.within {
                 Some(filler) => match filler.scan.end(piece) {
@@ -75,12 +75,14 @@ impl Condensed {
     }
 
     /// What this occupies, in bytes.
-    pub(crate) fn capacity(&self) -> usize {
+    #[must_use]
+    pub fn capacity(&self) -> usize {
         self.kept.capacity()
     }
 
     /// The text. Where it was cut off within a filler, that is not closed.
-    pub(crate) fn into_text(self) -> Vec<u8> {
+    #[must_use]
+    pub fn into_text(self) -> Vec<u8> {
         self.kept
     }
 }

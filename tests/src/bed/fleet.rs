@@ -1,5 +1,6 @@
 //! WebServices by the thousand, for what shows only in numbers.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,9 +25,13 @@ use webservice_controller::report::{report, status};
 use webservice_controller::writes::{Creation, Writes, cached};
 
 use super::builders::webservice;
+use super::eventually::within;
 use super::must::Must;
 use super::namespace::TestNamespace;
-use super::objects::Objects;
+use super::objects::{Objects, is_ready, name};
+
+/// What some thousands of passes may take.
+const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Requests at a time; more make the API server no faster.
 const HANDS: usize = 24;
@@ -73,6 +78,23 @@ pub async fn edited_meanwhile<T>(
         () = edit => panic!("nobody edits for ever"),
         done = work => done,
     }
+}
+
+/// Waits until all of these are Ready.
+pub async fn await_ready(namespace: &TestNamespace, numbers: Range<usize>) {
+    within(PATIENCE, "all are Ready", async || {
+        let ready: BTreeSet<_> = namespace
+            .webservices()
+            .list()
+            .await
+            .iter()
+            .filter(|it| is_ready(it))
+            .map(|it| name(it).to_owned())
+            .collect();
+        let missing = names(numbers.clone()).filter(|name| !ready.contains(name)).count();
+        if missing == 0 { Ok(()) } else { Err(format!("{missing} are not")) }
+    })
+    .await;
 }
 
 /// Creates WebServices that no controller has seen, complete as the webhook would have made them.

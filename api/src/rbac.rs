@@ -38,6 +38,31 @@ pub fn leader_election() -> Vec<PolicyRule> {
     ]
 }
 
+/// The URL of the metrics in the API server's eyes: what those who read them must be allowed to get.
+pub const METRICS_URL: &str = "/metrics";
+
+/// The further rights of a controller that asks who reads its metrics, in the whole cluster.
+#[must_use]
+pub fn metrics_auth() -> Vec<PolicyRule> {
+    vec![
+        // create asks whose token it is.
+        rule("authentication.k8s.io", "tokenreviews", &["create"]),
+        // create asks what its owner may do.
+        rule("authorization.k8s.io", "subjectaccessreviews", &["create"]),
+    ]
+}
+
+/// The right of those who read the metrics of such a controller: of Prometheus, in the whole cluster.
+#[must_use]
+pub fn metrics_reader() -> Vec<PolicyRule> {
+    vec![PolicyRule {
+        // get reads them; of no other URL.
+        non_resource_urls: Some(vec![METRICS_URL.into()]),
+        verbs: vec!["get".into()],
+        ..PolicyRule::default()
+    }]
+}
+
 fn rule(group: &str, resource: &str, verbs: &[&str]) -> PolicyRule {
     PolicyRule {
         api_groups: Some(vec![group.into()]),
@@ -53,7 +78,7 @@ mod tests {
 
     #[test]
     fn nothing_is_granted_by_wildcard() {
-        let rules = [controller(), leader_election()].concat();
+        let rules = [controller(), leader_election(), metrics_auth(), metrics_reader()].concat();
         let words = rules.iter().flat_map(|rule| {
             rule.verbs.iter().chain(rule.resources.iter().flatten()).chain(rule.api_groups.iter().flatten())
         });

@@ -7,20 +7,28 @@
 pub mod act;
 pub mod client;
 pub mod config;
+pub mod debug;
 pub mod decide;
 pub mod dependencies;
 pub mod engine;
 pub mod events;
 pub mod failure;
+pub mod health;
+pub mod heard;
 pub mod leadership;
 pub mod metrics;
 pub mod observe;
 mod parts;
+mod ports;
 pub mod reconcile;
 pub mod records;
 pub mod report;
 pub mod run;
 #[cfg(test)]
 mod scene;
+pub mod scrape;
 pub mod sinks;
+pub mod sizes;
+pub mod traced;
+pub mod vitals;
 pub mod writes;

@@ -8,9 +8,9 @@ use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use webservice_ops::listen::{BindError, Listener, bind};
-use webservice_ops::probes::{self, Check};
-use webservice_ops::server::{MAX_CONNECTIONS, Server};
+use webservice_ops::listen::BindError;
+use webservice_ops::server::Transport;
+use webservice_ops::{debug, probes};
 
 use crate::client::{self, ClientError};
 use crate::config::Config;
@@ -18,10 +18,14 @@ use crate::engine::lease::Lost;
 use crate::engine::workers::Limits;
 use crate::engine::{ObjectKey, Reconciler, WorkerPool};
 use crate::events::{Publisher, hostname};
+use crate::health;
+use crate::heard::Heard;
 use crate::leadership::Leadership;
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, State};
 use crate::parts::Parts;
+use crate::ports::{Ports, Routes};
 use crate::reconcile::Context;
+use crate::scrape::{self, TlsError};
 
 /// Why the process cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +36,9 @@ pub enum RunError {
     /// There is no way to the API server.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The metrics cannot be served as they should be.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Another process leads now.
     #[error(
         "failed to keep the lease: {0}; another controller takes over, and this one starts again as a standby"
@@ -60,12 +67,14 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     shutdown: CancellationToken,
     passes: impl FnOnce(Context) -> R,
 ) -> Result<(), RunError> {
-    let listeners = Listeners::bind(&config)?;
+    let listening = Ports::bind(&config)?;
     let mut registry = webservice_ops::metrics::registry();
     let metrics = Metrics::register(&mut registry, config.concurrency);
-    let Clients { watching, calling, leadership, server } = Clients::connect(&config, &metrics).await?;
+    let Clients { watching, calling, reviewing, leadership, server, heard } =
+        Clients::connect(&config, &metrics).await?;
     let parts = Parts::new(&config, &metrics);
-    registry.register_collector(Box::new(parts.state(leadership.role())));
+    let limits =
+        Limits { concurrency: config.concurrency, drain: config.shutdown_grace, ..Limits::default() };
 
     // Watches and ports outlive the workers: passes that finish still see the world, and probes still answer.
     let afterwards = CancellationToken::new();
@@ -73,18 +82,21 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     let watches = parts.watch(&watching, &afterwards, &tasks);
     let (publisher, send_events) = Publisher::new(calling.clone(), parts.is_busy(), afterwards.clone());
     tasks.spawn(send_events);
-    let mut checks = watches.into_checks(&parts.caches);
-    checks.push(leadership.check());
-    listeners.serve(&server, checks, registry, &afterwards, &tasks);
+    let vitals = parts.vitals(watches, heard, leadership.standing());
+    registry.register_collector(Box::new(State(vitals.clone())));
+    let transport = transport(&config, &metrics, &afterwards, &tasks).await?;
+    let routes = Routes {
+        probes: probes::router(health::alive(&vitals, &limits), health::ready(&vitals)),
+        metrics: (scrapes(registry, reviewing), transport),
+        debug: debug::log().merge(debug::state(move || crate::debug::state(&vitals))),
+    };
+    listening.serve(routes, &server, &afterwards, &tasks);
 
     let ended = if shutdown.run_until_cancelled(parts.synced()).await.is_some() {
-        let limits =
-            Limits { concurrency: config.concurrency, drain: config.shutdown_grace, ..Limits::default() };
-        let (wake, webservices) = (Arc::clone(&parts.wake), Arc::clone(&parts.caches.webservices));
-        let pool = parts.pool(calling, publisher, metrics, limits, passes);
-        let work = async |stop| {
-            wake.lead(&webservices);
-            work(&pool, &stop).await;
+        let serving = parts.serve_what_is_synced();
+        let pool = parts.pool(calling, publisher, &metrics, limits, passes);
+        let work = async |stop: CancellationToken| {
+            tokio::join!(stop.run_until_cancelled(serving), work(&pool, &stop));
         };
         leadership.lead(&shutdown, work).await
     } else {
@@ -99,6 +111,29 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     Ok(ended?)
 }
 
+/// How the metrics travel. With a check of tokens never in the clear.
+async fn transport(
+    config: &Config,
+    metrics: &Metrics,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Result<Transport, TlsError> {
+    let errors = metrics.handshake_errors.clone();
+    match &config.metrics_tls_dir {
+        Some(directory) => scrape::tls_from(directory, errors, stop, tasks).await,
+        None if config.metrics_auth => scrape::self_signed_tls(errors),
+        None => Ok(Transport::Plain),
+    }
+}
+
+fn scrapes(registry: Registry, reviewing: Option<Client>) -> axum::Router {
+    let everybody = webservice_ops::metrics::router(registry);
+    match reviewing {
+        Some(client) => scrape::behind_rbac(everybody, client),
+        None => everybody,
+    }
+}
+
 async fn work<R: Reconciler>(pool: &WorkerPool<R>, stop: &CancellationToken) {
     let dropped = pool.run(stop).await;
     if dropped > 0 {
@@ -106,54 +141,29 @@ async fn work<R: Reconciler>(pool: &WorkerPool<R>, stop: &CancellationToken) {
     }
 }
 
-/// The addresses that are listened on.
-struct Listeners {
-    probes: Listener,
-    metrics: Listener,
-}
-
-impl Listeners {
-    fn bind(config: &Config) -> Result<Self, BindError> {
-        Ok(Self {
-            probes: bind("probes", config.probe_address)?,
-            metrics: bind("metrics", config.metrics_address)?,
-        })
-    }
-
-    fn serve(
-        self,
-        server: &http::Uri,
-        checks: Vec<Check>,
-        registry: Registry,
-        stop: &CancellationToken,
-        tasks: &TaskTracker,
-    ) {
-        let (probes, metrics) = (self.probes.address(), self.metrics.address());
-        tracing::info!(%probes, %metrics, %server, version = env!("CARGO_PKG_VERSION"), "listening");
-        let routes = [
-            (self.probes, probes::router(checks)),
-            (self.metrics, webservice_ops::metrics::router(registry)),
-        ];
-        for (listener, router) in routes {
-            tasks.spawn(Server::plain(listener, router, MAX_CONNECTIONS).run_until(stop.clone()));
-        }
-    }
-}
-
 /// The ways to the API server, and what this process may do there.
 struct Clients {
     watching: Client,
     calling: Client,
+    /// Where those who read the metrics are asked for a token.
+    reviewing: Option<Client>,
     leadership: Leadership,
     server: http::Uri,
+    heard: Arc<Heard>,
 }
 
 impl Clients {
     async fn connect(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, ClientError> {
         let cluster = client::config(config.kubeconfig.clone()).await?;
+        let heard = Arc::<Heard>::default();
+        let host: Arc<str> =
+            cluster.cluster_url.authority().map_or("", |authority| authority.as_str()).into();
         let count = || {
-            let metrics = Arc::clone(metrics);
-            move |method: &http::Method, code| metrics.requested(method, code)
+            let (metrics, heard, host) = (Arc::clone(metrics), Arc::clone(&heard), Arc::clone(&host));
+            move |method: &http::Method, code| {
+                metrics.requested(&host, method, code);
+                heard.answered(code);
+            }
         };
         let leadership = if config.leader_elect {
             let namespace = config.leader_election_namespace.as_ref().unwrap_or(&cluster.default_namespace);
@@ -163,10 +173,12 @@ impl Clients {
             Leadership::unopposed()
         };
         Ok(Self {
-            watching: client::watching(&cluster, count())?,
-            calling: client::calling(&cluster, count(), leadership.fence())?,
+            watching: client::watching(&cluster, count(), &heard)?,
+            calling: client::calling(&cluster, count(), leadership.standing().fence())?,
+            reviewing: config.metrics_auth.then(|| client::reviewing(&cluster, count())).transpose()?,
             leadership,
             server: cluster.cluster_url,
+            heard,
         })
     }
 }

@@ -26,6 +26,7 @@ pub mod json;
 mod line;
 mod metrics;
 mod readiness;
+pub mod reference;
 mod refusal;
 pub mod review;
 mod routes;

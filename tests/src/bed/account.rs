@@ -34,8 +34,9 @@ pub struct Account {
 impl Account {
     /// Makes the account and grants it `rules` in the namespace.
     pub(super) async fn create(namespace: &TestNamespace, rules: Vec<PolicyRule>) -> Self {
+        let (client, name) = (namespace.client(), namespace.name());
         let account = Self::issue(namespace, NAME).await;
-        grant(namespace.client(), namespace.name(), rules).await;
+        grant(client, name, name, rules).await;
         account
     }
 
@@ -44,7 +45,7 @@ impl Account {
         let account = Self::issue(namespace, name).await;
         apply(namespace.client(), namespace.name(), &binding(namespace.name(), name)).await;
         let rules = [rbac::controller(), rbac::leader_election()].concat();
-        await_rights(namespace.client(), namespace.name(), name, &rules).await;
+        await_rights(namespace.client(), namespace.name(), &account.user, &rules).await;
         account
     }
 
@@ -96,21 +97,20 @@ async fn request_token(client: &Client, namespace: &str, account: &str, spec: To
     token.must("request a token").status.map(|status| status.token).unwrap_or_default()
 }
 
-/// Grants the account these rights and no others, and waits until the API server knows.
-pub(super) async fn grant(client: &Client, namespace: &str, rules: Vec<PolicyRule>) {
+/// Grants the account of the namespace `home` these rights in `namespace` and no others, and waits until the API server knows.
+pub(super) async fn grant(client: &Client, home: &str, namespace: &str, rules: Vec<PolicyRule>) {
     apply(client, namespace, &Role { metadata: named(NAME), rules: Some(rules.clone()) }).await;
-    apply(client, namespace, &binding(namespace, NAME)).await;
-    await_rights(client, namespace, NAME, &rules).await;
+    apply(client, namespace, &binding(home, NAME)).await;
+    await_rights(client, namespace, &user(home, NAME), &rules).await;
 }
 
-/// Waits until the API server knows that the account `name` has these rights and no others.
-async fn await_rights(client: &Client, namespace: &str, name: &str, rules: &[PolicyRule]) {
-    let user = user(namespace, name);
+/// Waits until the API server knows that `user` has these rights in `namespace` and no others.
+async fn await_rights(client: &Client, namespace: &str, user: &str, rules: &[PolicyRule]) {
     let wanted: BTreeSet<Right> =
         rules.iter().filter(|rule| rule.resource_names.is_none()).flat_map(rights).collect();
     eventually("the rights are known", async || {
         for right in rbac::controller().iter().chain(&rbac::leader_election()).flat_map(rights) {
-            let is_granted = is_granted(client, namespace, &user, &right).await;
+            let is_granted = is_granted(client, namespace, user, &right).await;
             if is_granted != wanted.contains(&right) {
                 return Err(format!("{right:?} is granted: {is_granted}"));
             }
@@ -163,8 +163,8 @@ fn user(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
-/// Gives the account `name` the role that all accounts of the namespace share.
-fn binding(namespace: &str, name: &str) -> RoleBinding {
+/// Gives the account `name` of the namespace `home` the role that all accounts share.
+fn binding(home: &str, name: &str) -> RoleBinding {
     RoleBinding {
         metadata: named(name),
         role_ref: RoleRef {
@@ -175,7 +175,7 @@ fn binding(namespace: &str, name: &str) -> RoleBinding {
         subjects: Some(vec![Subject {
             kind: "ServiceAccount".into(),
             name: name.into(),
-            namespace: Some(namespace.into()),
+            namespace: Some(home.into()),
             ..Subject::default()
         }]),
     }

@@ -139,6 +139,8 @@ pub struct Call {
     pub code: u16,
     /// Who made it.
     pub user: String,
+    /// The program that made it, in its own words.
+    pub agent: String,
     /// When it arrived.
     pub received: Timestamp,
     /// What was noted beside it, by webhooks among others.
@@ -261,6 +263,8 @@ impl std::fmt::Display for Call {
 struct Line {
     verb: String,
     user: User,
+    #[serde(default)]
+    user_agent: String,
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
     request_received_timestamp: Timestamp,
@@ -303,6 +307,7 @@ fn parse(line: &str) -> Option<Call> {
         name: object.name,
         code: line.response_status.map_or(0, |status| status.code),
         user: line.user.username,
+        agent: line.user_agent,
         received: line.request_received_timestamp,
         annotations: line.annotations,
         answered: line.stage_timestamp,
@@ -347,7 +352,8 @@ mod tests {
         let answered = received + jiff::SignedDuration::from_millis(1);
         let (verb, name) = ("patch".to_owned(), String::new());
         let (resource, user, annotations) = (resource.into(), user.into(), BTreeMap::new());
-        Call { verb, resource, name, code: 200, user, annotations, received, answered }
+        let agent = String::new();
+        Call { verb, resource, name, code: 200, user, agent, annotations, received, answered }
     }
 
     #[test]

@@ -214,7 +214,13 @@ impl TestNamespace {
     /// Leaves the controller's account these rights and no others.
     pub async fn grant(&self, rules: Vec<PolicyRule>) {
         self.account().await;
-        account::grant(self.client(), &self.name, rules).await;
+        account::grant(self.client(), &self.name, &self.name, rules).await;
+    }
+
+    /// Leaves the controller's account these rights and no others in another namespace.
+    pub async fn grant_in(&self, other: &Self, rules: Vec<PolicyRule>) {
+        self.account().await;
+        account::grant(self.client(), &self.name, &other.name, rules).await;
     }
 
     /// Puts a policy in force that refuses whatever the CEL `expression` on `object` does not hold of, among all that is

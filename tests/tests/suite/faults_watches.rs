@@ -24,7 +24,7 @@ async fn lists_despite(fault: Fault, kind: &str) -> usize {
     ns.await_ready("checkout").await;
     ns.controller.await_readyz().await;
     let problems = ns.controller.metrics().await;
-    assert_eq!(problems.count("webservice_watch_problems_total", &[("kind", kind)]), 1, "{kind}");
+    assert_eq!(problems.count("webservice_watch_problems_total", &[("reason", kind)]), 1, "{kind}");
     ns.asked("list", "webservices")
 }
 

@@ -45,7 +45,7 @@ async fn a_standby_follows_what_comes_and_goes_and_queues_nothing() {
         assert_eq!(standby.metrics().await.count("workqueue_depth", &[]), 0, "after {name}");
     }
     eventually("the standby has followed", async || {
-        match standby.metrics().await.count("webservice_cached_objects", &[]) {
+        match standby.metrics().await.count("webservice_cache_objects", &[]) {
             20 => Ok(()),
             others => Err(format!("{others} objects in its caches")),
         }

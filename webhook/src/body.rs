@@ -100,8 +100,8 @@ impl Budget {
             if length > MAX_BODY {
                 return Err(Refusal::TooLarge);
             }
+            reserved.hold(UNFINISHED + condensed.size() + bytes.len()).await?;
             condensed.push(&bytes);
-            reserved.hold(UNFINISHED + condensed.capacity()).await?;
             // Before the next one comes: its memory serves that one too.
             drop(bytes);
             chunk = next_chunk(body).await?;
@@ -211,9 +211,12 @@ mod tests {
     #[tokio::test]
     async fn what_nobody_asks_for_is_not_held() {
         let (budget, filler) = (Budget::default(), vec![b'a'; MAX_BODY / 2]);
-        let payload = read(&budget, chunked(&[br#"{"annotations":{""#, &filler, br#""}}"#])).await.unwrap();
+        let mut pieces = vec![&br#"{"annotations":{""#[..]];
+        pieces.extend(filler.chunks(UNFINISHED));
+        pieces.push(br#""}}"#);
+        let payload = read(&budget, chunked(&pieces)).await.unwrap();
         assert_eq!(payload.as_slice(), br#"{"annotations":{}}"#);
-        assert!(budget.left.load(Ordering::Relaxed) > BUDGET - 2 * UNFINISHED);
+        assert!(budget.left.load(Ordering::Relaxed) > BUDGET - 3 * UNFINISHED);
     }
 
     #[tokio::test]

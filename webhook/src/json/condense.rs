@@ -74,10 +74,10 @@ impl Condensed {
         FILLERS.into_iter().filter_map(begin).min()
     }
 
-    /// What this occupies, in bytes.
+    /// How many bytes were kept so far.
     #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.kept.capacity()
+    pub fn size(&self) -> usize {
+        self.kept.len()
     }
 
     /// The text. Where it was cut off within a filler, that is not closed.

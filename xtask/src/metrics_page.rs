@@ -111,7 +111,7 @@ mod tests {
         registries.iter().flat_map(|registry| parse(&exposition(registry).unwrap())).collect()
     }
 
-    /// What `promtool check metrics` demands of names. Promtool itself takes longer to build than everything else that is tested.
+    /// What `promtool check metrics` demands of names, without a whole Prometheus to build.
     #[test]
     fn names_follow_the_conventions_of_prometheus() {
         for Family { name, kind, .. } in families() {

@@ -10,6 +10,7 @@ pub mod expiry;
 mod leaf;
 mod pair;
 mod reload;
+mod server;
 mod snapshot;
 mod x509;
 
@@ -19,6 +20,9 @@ pub use client::{ClientAuthorities, ClientCaError, names};
 pub use expiry::Validity;
 pub use leaf::Leaf;
 pub use pair::{Pair, PairError};
-pub use reload::{DEFAULT_INTERVAL, ReadCounts, ReloadError, Reloader, ServedCertificate, Status};
+pub use reload::{
+    DEFAULT_INTERVAL, ReadCounts, ReloadError, Reloader, SelfSignedError, ServedCertificate, Status,
+};
+pub use server::server_config;
 pub use snapshot::{CERTIFICATE_FILE, KEY_FILE, Snapshot, SnapshotError};
 pub use x509::ParseError;

@@ -17,6 +17,7 @@ use rustls::sign::CertifiedKey;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
+use crate::ca::{Ca, IssueError};
 use crate::expiry::Validity;
 use crate::pair::{Pair, PairError};
 use crate::snapshot::{Snapshot, SnapshotError};
@@ -67,6 +68,17 @@ pub enum ReloadError {
     },
 }
 
+/// Why a server has no certificate of its own making.
+#[derive(Debug, thiserror::Error)]
+pub enum SelfSignedError {
+    /// It cannot be made.
+    #[error(transparent)]
+    Issue(#[from] IssueError),
+    /// It cannot be used.
+    #[error(transparent)]
+    Pair(#[from] PairError),
+}
+
 /// What the reload loop and the server share. Clones are handles to the same.
 #[derive(Clone)]
 pub struct ServedCertificate(Arc<Shared>);
@@ -88,13 +100,17 @@ impl ServedCertificate {
         }))
     }
 
-    /// One that is presented for ever: for a server without a directory.
-    #[must_use]
-    pub fn fixed(pair: &Pair) -> Self {
+    /// One that is made now, by an authority that nobody knows, and presented for ever: for a server without a directory.
+    ///
+    /// # Errors
+    /// The certificate cannot be made or used.
+    pub fn self_signed(names: &[&str], validity: Validity) -> Result<Self, SelfSignedError> {
+        let leaf = Ca::create(validity)?.issue(names, validity)?;
+        let pair = Pair::from_pem(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes())?;
         let served = Self::empty();
         served.0.certified_key.store(Some(Arc::clone(pair.certified_key())));
         served.0.status.send_replace(Status::Serving { not_after: pair.validity().not_after });
-        served
+        Ok(served)
     }
 
     /// The present status.

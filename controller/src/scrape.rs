@@ -2,7 +2,6 @@
 //! else is asked for.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use axum::Router;
 use jiff::{SignedDuration, Timestamp};
@@ -13,14 +12,11 @@ use k8s_openapi::api::authorization::v1::{
 use kube::api::PostParams;
 use kube::{Api, Client};
 use prometheus_client::metrics::counter::Counter;
-use rustls::ServerConfig;
-use rustls::server::NoServerSessionStorage;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use webservice_api::rbac::METRICS_URL;
 use webservice_certs::{
-    Ca, DEFAULT_INTERVAL, IssueError, Pair, PairError, Reloader, ServedCertificate, Validity,
+    DEFAULT_INTERVAL, Reloader, SelfSignedError, ServedCertificate, Validity, server_config,
 };
 use webservice_ops::auth::{Reviewer, Verdict, protect};
 use webservice_ops::server::Transport;
@@ -37,10 +33,8 @@ const REMEDY: &str =
 #[derive(Debug, thiserror::Error)]
 #[error("failed to set up TLS for the metrics: {0}")]
 pub enum TlsError {
-    /// No certificate can be made.
-    Issue(#[from] IssueError),
-    /// The certificate that was made cannot be used.
-    Pair(#[from] PairError),
+    /// There is no certificate.
+    SelfSigned(#[from] SelfSignedError),
     /// The TLS library refuses.
     Rustls(#[from] rustls::Error),
 }
@@ -59,7 +53,7 @@ pub async fn tls_from(
     reloader.pass(Timestamp::now()).await;
     let served = reloader.served();
     tasks.spawn(stop.clone().run_until_cancelled_owned(reloader.run(DEFAULT_INTERVAL)));
-    Ok(Transport::Tls { acceptor: acceptor(served)?, errors })
+    Ok(Transport::Tls { acceptor: server_config(served, None)?.into(), errors })
 }
 
 /// TLS with a certificate that is made now and kept in memory: it hides the tokens, and proves nothing.
@@ -68,22 +62,8 @@ pub async fn tls_from(
 /// The certificate cannot be made.
 pub fn self_signed_tls(errors: Counter) -> Result<Transport, TlsError> {
     let validity = Validity::lasting(SELF_SIGNED_LIFE, Timestamp::now());
-    let leaf = Ca::create(validity)?.issue(&["localhost"], validity)?;
-    let pair = Pair::from_pem(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes())?;
-    Ok(Transport::Tls { acceptor: acceptor(ServedCertificate::fixed(&pair))?, errors })
-}
-
-fn acceptor(certificate: ServedCertificate) -> Result<TlsAcceptor, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_no_client_auth()
-        .with_cert_resolver(Arc::new(certificate));
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    // A resumed connection would outlive its certificate.
-    config.session_storage = Arc::new(NoServerSessionStorage {});
-    config.send_tls13_tickets = 0;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let certificate = ServedCertificate::self_signed(&["localhost"], validity)?;
+    Ok(Transport::Tls { acceptor: server_config(certificate, None)?.into(), errors })
 }
 
 /// `metrics` for those only whom the API server knows and lets read.

@@ -8,7 +8,7 @@
 //! ```text
 //! ops::server ─► routes ─► handlers ─► review ─► decide ─► answer
 //!      │                      │                │      │         │
-//! tls ─► certs, clients   deadline, body,     json  terms:    audit,
+//! certs, clients          deadline, body,     json  terms:    audit,
 //!                       line, refusal, metrics      policy    warnings
 //! ```
 
@@ -32,7 +32,6 @@ pub mod review;
 mod routes;
 mod stop;
 pub mod terms;
-mod tls;
 mod warnings;
 mod webhook;
 

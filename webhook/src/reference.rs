@@ -6,30 +6,21 @@ use json_patch::Patch;
 use prometheus_client::registry::Registry;
 use webservice_api::constants::MUTATE_PATH;
 use webservice_api::rules::{Cause, Violation};
-use webservice_certs::{Ca, IssueError, Pair, PairError, ServedCertificate, Validity};
+use webservice_certs::{SelfSignedError, ServedCertificate, Validity};
 
 use crate::decide::Decision;
 use crate::metrics::{CLIENT_CA, Metrics, POLICY};
 
-/// Why there is no certificate to tell of.
-#[derive(Debug, thiserror::Error)]
-pub enum ReferenceError {
-    /// It cannot be made.
-    #[error(transparent)]
-    Issue(#[from] IssueError),
-    /// It cannot be used.
-    #[error(transparent)]
-    Pair(#[from] PairError),
-}
-
 /// The metrics of a process that presents a certificate, reads all files and has decided in every way, so that all families
 /// have a member and every label its values.
-pub fn registry() -> Result<Registry, ReferenceError> {
+///
+/// # Errors
+/// There is no certificate to tell of.
+pub fn registry() -> Result<Registry, SelfSignedError> {
     let validity = Validity::lasting(SignedDuration::from_hours(1), Timestamp::now());
-    let leaf = Ca::create(validity)?.issue(&["localhost"], validity)?;
-    let pair = Pair::from_pem(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes())?;
+    let certificate = ServedCertificate::self_signed(&["localhost"], validity)?;
     let mut registry = webservice_ops::metrics::registry();
-    let metrics = Metrics::register(&mut registry, ServedCertificate::fixed(&pair));
+    let metrics = Metrics::register(&mut registry, certificate);
     for file in [POLICY, CLIENT_CA] {
         drop(metrics.file(file));
     }

@@ -2,13 +2,15 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use rustls::server::danger::ClientCertVerifier;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use webservice_api::rules::Policy;
-use webservice_certs::{ClientAuthorities, Reloader};
+use webservice_certs::{ClientAuthorities, Reloader, server_config};
 use webservice_ops::latest::{FileReader, Latest};
 use webservice_ops::listen::{BindError, bind};
 use webservice_ops::probes::Check;
@@ -18,10 +20,10 @@ use webservice_ops::{debug, metrics, probes};
 use crate::clients::{self, ClientVerifier};
 use crate::config::Config;
 use crate::metrics::{CLIENT_CA, Metrics, POLICY};
+use crate::readiness;
 use crate::routes::Admission;
 use crate::stop::Stop;
 use crate::terms::{self, LatestTerms};
-use crate::{readiness, tls};
 
 /// Why the webhook did not start.
 #[derive(Debug, thiserror::Error)]
@@ -80,7 +82,9 @@ impl Webhook {
             policy: policy.as_ref().map_or_else(|| Latest::fixed(Policy::default()), FileReader::latest),
             exempt: config.exempt_users.clone().into(),
         };
-        let verifier = client_ca.as_ref().map(|ca| ClientVerifier::new(ca.latest(), &config.client_names));
+        let verifier = client_ca.as_ref().map(|ca| -> Arc<dyn ClientCertVerifier> {
+            Arc::new(ClientVerifier::new(ca.latest(), &config.client_names))
+        });
 
         let most = config.max_connections;
         let admission = Admission::new(&counted, config.max_in_flight, &terms);
@@ -90,7 +94,7 @@ impl Webhook {
         let debug_address = config.debug.debug_address;
         Ok(Self {
             https: Server {
-                transport: Transport::Tls { acceptor: tls::acceptor(certificate, verifier)?, errors },
+                transport: Transport::Tls { acceptor: server_config(certificate, verifier)?.into(), errors },
                 draining: stop.draining.clone(),
                 ..Server::plain(bind("admission reviews", config.https_address)?, admission, most)
             },

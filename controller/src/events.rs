@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use webservice_api::conditions::Reason;
 use webservice_api::constants::{API_VERSION, FIELD_MANAGER, KIND};
@@ -54,7 +54,7 @@ impl Publisher {
         let send = async move {
             while let Some(Some((event, about))) = stop.run_until_cancelled(next.recv()).await {
                 if is_busy() {
-                    _ = timeout(HELD_BACK, stop.cancelled()).await;
+                    _ = stop.run_until_cancelled(sleep(HELD_BACK)).await;
                 }
                 match recorder
                     .publish(&event, &about)

@@ -20,7 +20,6 @@ pub use self::state::State;
 use crate::decide::{Action, Decision};
 use crate::engine::feeder::ProblemKind;
 use crate::observe::Observation;
-use crate::traced;
 
 /// The value of the label `controller`, and of `name` for the queue.
 const CONTROLLER: &str = "webservice";
@@ -150,7 +149,6 @@ impl Metrics {
     pub fn decided(&self, seen: &Observation, decision: &Decision) {
         let action = decision.action.as_str();
         self.decisions.get_or_create(&ByAction { action }).inc();
-        traced::decided(decision);
         // The spec has been acted on before: so it was the child that changed.
         let is_drift = seen.owner.status.observed_generation == Some(seen.owner.generation);
         if is_drift && matches!(decision.action, Action::Update { .. } | Action::Replace) {

@@ -14,6 +14,7 @@ use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::observe::{Caches, Observation, observe};
 use crate::report::{failing_status, report, status};
+use crate::traced;
 use crate::writes::Writes;
 
 /// More decisions than any pass needs: delete, see it gone, create anew, rest. Beyond it something undoes what is done.
@@ -73,7 +74,11 @@ impl Context {
             self.own_writes.forget(key);
             return Ok(Outcome::Done);
         };
-        let ended = pursue(&self.writes, seen, |seen, decision| self.metrics.decided(seen, decision)).await;
+        let told = |seen: &Observation, decision: &Decision| {
+            self.metrics.decided(seen, decision);
+            traced::decided(decision);
+        };
+        let ended = pursue(&self.writes, seen, told).await;
         conclude(&self.writes, &*self.events, ended, attempt).await
     }
 }

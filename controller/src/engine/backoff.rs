@@ -55,6 +55,14 @@ struct Entry {
     due: Instant,
 }
 
+impl Entry {
+    fn failure(&self) -> Failure {
+        let Self { attempts, since, due } = *self;
+        let delay = due.saturating_duration_since(Instant::now());
+        Failure { delay, attempts, since, was_early: !delay.is_zero() }
+    }
+}
+
 /// A source of numbers in `[0, 1)`.
 pub type Jitter = Box<dyn FnMut() -> f64 + Send>;
 
@@ -105,16 +113,13 @@ impl<K: Clone + Eq + Hash> Backoff<K> {
     /// What is known about `key`, if its last pass failed; `delay` is what is left of its wait.
     #[must_use]
     pub fn get(&self, key: &K) -> Option<Failure> {
-        let Entry { attempts, since, due } = *self.lock().entries.get(key)?;
-        let delay = due.saturating_duration_since(Instant::now());
-        Some(Failure { delay, attempts, since, was_early: !delay.is_zero() })
+        self.lock().entries.get(key).map(Entry::failure)
     }
 
     /// At most `most` of the failing keys, with what is known about them.
     #[must_use]
     pub fn failing(&self, most: usize) -> Vec<(K, Failure)> {
-        let keys: Vec<_> = self.lock().entries.keys().take(most).cloned().collect();
-        keys.into_iter().filter_map(|key| self.get(&key).map(|failure| (key, failure))).collect()
+        self.lock().entries.iter().take(most).map(|(key, entry)| (key.clone(), entry.failure())).collect()
     }
 
     /// The number of failing keys.

@@ -313,12 +313,6 @@ impl<V: PartialEq> Store<V> {
         *self.is_synced.borrow()
     }
 
-    /// Waits until [`Self::is_synced`]; as long as it takes, so bound it where that matters.
-    pub async fn wait_synced(&self) {
-        // An error would mean that the sender is gone, and the sender is part of `self`.
-        let _ = self.is_synced.subscribe().wait_for(|is_synced| *is_synced).await;
-    }
-
     /// The scopes of which no full list was delivered yet.
     #[must_use]
     pub fn unsynced(&self) -> Vec<Scope> {
@@ -326,7 +320,7 @@ impl<V: PartialEq> Store<V> {
         self.read().watches.iter().filter(unsynced).map(|watch| watch.scope.clone()).collect()
     }
 
-    /// Waits until a full list of `scope` was delivered.
+    /// Waits until a full list of `scope` was delivered; as long as it takes, so bound it where that matters.
     pub async fn wait_synced_in(&self, scope: &Scope) {
         // Something is sent at the end of every list.
         let mut lists = self.is_synced.subscribe();

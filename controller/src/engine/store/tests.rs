@@ -137,9 +137,9 @@ fn a_namespace_is_visited_without_its_neighbours() {
 #[tokio::test(start_paused = true)]
 async fn synced_is_waited_for() {
     let store = store();
-    assert!(store.wait_synced().now_or_never().is_none());
+    assert!(store.wait_synced_in(&Scope::Cluster).now_or_never().is_none());
     relist(&store, &[]);
-    timeout(Duration::from_secs(1), store.wait_synced()).await.unwrap();
+    timeout(Duration::from_secs(1), store.wait_synced_in(&Scope::Cluster)).await.unwrap();
 }
 
 mod positions {

@@ -44,8 +44,7 @@ impl Account {
     pub(super) async fn another(namespace: &TestNamespace, name: &str) -> Self {
         let account = Self::issue(namespace, name).await;
         apply(namespace.client(), namespace.name(), &binding(namespace.name(), name)).await;
-        let rules = [rbac::controller(), rbac::leader_election()].concat();
-        await_rights(namespace.client(), namespace.name(), &account.user, &rules).await;
+        await_rights(namespace.client(), namespace.name(), &account.user, &candidate_rights()).await;
         account
     }
 
@@ -66,6 +65,11 @@ impl Account {
         fs::write(&kubeconfig, text).must("write a kubeconfig");
         Self { kubeconfig, ..self.clone() }
     }
+}
+
+/// Those of a controller that competes for a Lease.
+pub(super) fn candidate_rights() -> Vec<PolicyRule> {
+    [rbac::controller(), rbac::leader_election()].concat()
 }
 
 /// A token that lives as long as a Secret of this name.
@@ -109,7 +113,7 @@ async fn await_rights(client: &Client, namespace: &str, user: &str, rules: &[Pol
     let wanted: BTreeSet<Right> =
         rules.iter().filter(|rule| rule.resource_names.is_none()).flat_map(rights).collect();
     eventually("the rights are known", async || {
-        for right in rbac::controller().iter().chain(&rbac::leader_election()).flat_map(rights) {
+        for right in candidate_rights().iter().flat_map(rights) {
             let is_granted = is_granted(client, namespace, user, &right).await;
             if is_granted != wanted.contains(&right) {
                 return Err(format!("{right:?} is granted: {is_granted}"));

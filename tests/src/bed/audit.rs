@@ -53,7 +53,7 @@ impl Audit {
         let mut position = start;
         let mut calls = Vec::new();
         let mark = eventually("the audit log shows the marker", async || {
-            for line in self.complete_lines(&mut position) {
+            for line in complete_lines(&self.log, &mut position) {
                 if line.contains(&self.marker) {
                     return Ok(Mark(position));
                 }
@@ -62,11 +62,6 @@ impl Audit {
             Err("no marker yet")
         });
         (mark.await, calls)
-    }
-
-    /// The lines from `position` on, which moves behind the last one that is complete.
-    fn complete_lines(&self, position: &mut u64) -> Vec<String> {
-        complete_lines(&self.log, position)
     }
 
     /// The calls after the mark, as they come.
@@ -106,6 +101,7 @@ impl Tail {
     }
 }
 
+/// The lines from `position` on, which moves behind the last one that is complete.
 fn complete_lines(log: &Path, position: &mut u64) -> Vec<String> {
     let mut file = File::open(log).must("open the audit log");
     file.seek(SeekFrom::Start(*position)).must("seek in the audit log");
@@ -241,6 +237,12 @@ impl Call {
     #[must_use]
     pub fn has_written(&self) -> bool {
         self.is_write() && !self.is_beside() && self.code < 300
+    }
+
+    /// Whether it has changed a status.
+    #[must_use]
+    pub fn is_report(&self) -> bool {
+        self.resource == "webservices/status" && self.has_written()
     }
 
     /// Whether it is counted apart.

@@ -1,6 +1,5 @@
 //! The shipped controller as a process, serving one namespace.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use super::account::Account;
 use super::audit::Call;
 use super::builders::webservice;
-use super::eventually::{DEADLINE, eventually};
+use super::eventually::{DEADLINE, eventually, within};
 use super::http;
 use super::metrics::Metrics;
 use super::must::Must;
@@ -21,6 +20,11 @@ use crate::fault::FaultProxy;
 
 /// As the Lease says: what a leader that fell silent still has.
 pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+
+/// Passes that it makes at a time by default.
+pub const CONCURRENCY: usize = 10;
+/// Objects that it asks for in one answer to a list.
+pub const PAGE: usize = 500;
 
 /// Begins the names of what [`Controller::settle`] creates.
 pub(super) const FENCE: &str = "fence-";
@@ -58,11 +62,8 @@ impl<'n> ControllerSetup<'n> {
 
     /// Reaches the API server by way of `proxy`, with the namespace's own account.
     pub async fn through(self, proxy: &FaultProxy) -> Self {
-        let direct = fs::read_to_string(&self.namespace.account().await.kubeconfig).must("read a kubeconfig");
-        let path = self.namespace.directory().join("proxied.kubeconfig");
-        let proxied = direct.replace(self.namespace.cluster().server(), &proxy.url());
-        fs::write(&path, proxied).must("write a kubeconfig");
-        self.kubeconfig(path)
+        let proxied = self.namespace.account().await.at(self.namespace, &proxy.url());
+        self.kubeconfig(proxied.kubeconfig)
     }
 
     /// Starts it and waits until it listens.
@@ -138,7 +139,12 @@ impl Controller {
 
     /// Waits until it says that it is ready.
     pub async fn await_readyz(&self) {
-        eventually("the controller is ready", async || match self.probe("/readyz").await {
+        self.await_readyz_within(DEADLINE).await;
+    }
+
+    /// The same for one that has much to read.
+    pub async fn await_readyz_within(&self, deadline: Duration) {
+        within(deadline, "the controller is ready", async || match self.probe("/readyz").await {
             (200, _) => Ok(()),
             (code, text) => Err(format!("{code} {text}")),
         })

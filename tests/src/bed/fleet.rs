@@ -31,7 +31,7 @@ use super::namespace::TestNamespace;
 use super::objects::{Objects, is_ready, name};
 
 /// What some thousands of passes may take.
-const PATIENCE: Duration = Duration::from_mins(5);
+pub const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Requests at a time; more make the API server no faster.
 const HANDS: usize = 24;
@@ -119,6 +119,13 @@ async fn create(client: &Client, namespace: &str, name: &str) -> kube::Result<Ra
     client.request(request).await
 }
 
+/// The controller's client, with one of its accounts: as it calls when nothing keeps it from that.
+pub async fn raw_client(kubeconfig: &Path) -> Client {
+    let config = client::config(Some(kubeconfig.to_owned())).await.must("read a kubeconfig");
+    let open = Fence::always_open(Arc::new(BootClock));
+    client::calling(&config, |_: &_, _| (), open).must("make a client")
+}
+
 /// What a controller writes, without the controller: the same requests from the same client, with no cache to fill, no event
 /// to wait for and nobody to tell.
 pub struct RawLoop {
@@ -128,10 +135,7 @@ pub struct RawLoop {
 impl RawLoop {
     /// By way of the controller's client and one of its accounts.
     pub async fn of(kubeconfig: &Path) -> Self {
-        let config = client::config(Some(kubeconfig.to_owned())).await.must("read a kubeconfig");
-        let open = Fence::always_open(Arc::new(BootClock));
-        let client = client::calling(&config, |_: &_, _| (), open).must("make a client");
-        Self::new(Writes::new(client, None))
+        Self::new(Writes::new(raw_client(kubeconfig).await, None))
     }
 
     fn new(writes: Writes) -> Self {

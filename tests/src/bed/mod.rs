@@ -52,7 +52,7 @@ pub use self::account::Account;
 pub use self::audit::{Call, Calls, Mark, Tail};
 pub use self::builders::{WebServiceBuilder, config_map, webservice};
 pub use self::command::{Output, Tool, binary};
-pub use self::controller::{Controller, ControllerSetup, LEASE_DURATION};
+pub use self::controller::{CONCURRENCY, Controller, ControllerSetup, LEASE_DURATION, PAGE};
 pub use self::eventually::{DEADLINE, eventually, within};
 pub(crate) use self::http::get;
 pub use self::lease_candidate::LeaseCandidate;

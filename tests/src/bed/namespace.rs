@@ -69,7 +69,7 @@ impl TestNamespace {
     /// The same for controllers that compete for a Lease in it.
     pub async fn with_election() -> Self {
         let namespace = Self::new().await;
-        namespace.grant([rbac::controller(), rbac::leader_election()].concat()).await;
+        namespace.grant_election().await;
         namespace
     }
 
@@ -204,11 +204,16 @@ impl TestNamespace {
         account::revoke_token(self.client(), &self.name, name).await;
     }
 
-    /// A further account with the rights of a candidate for the lead, so that the calls of several controllers can be told
+    /// Two further accounts with the rights of a candidate for the lead, so that the calls of several controllers can be told
     /// apart.
-    pub async fn candidate_account(&self, name: &str) -> Account {
-        self.grant([rbac::controller(), rbac::leader_election()].concat()).await;
-        Account::another(self, name).await
+    pub async fn candidate_accounts(&self) -> [Account; 2] {
+        self.grant_election().await;
+        [Account::another(self, "controller-a").await, Account::another(self, "controller-b").await]
+    }
+
+    /// Lets the controller's account compete for a Lease, too.
+    pub async fn grant_election(&self) {
+        self.grant(account::candidate_rights()).await;
     }
 
     /// Leaves the controller's account these rights and no others.
@@ -270,12 +275,17 @@ impl TestNamespace {
 
     /// The calls of this namespace's controllers since then. They may be making more: see [`Self::settle`].
     pub async fn calls_since(&self, mark: &Mark) -> Calls {
-        Audit::of(self).calls_since(mark).await.by(&self.account().await.user)
+        self.all_calls_since(mark).await.by(&self.account().await.user)
+    }
+
+    /// Everybody's calls since then, on the whole cluster.
+    pub async fn all_calls_since(&self, mark: &Mark) -> Calls {
+        Audit::of(self).calls_since(mark).await
     }
 
     /// Everybody's calls since then that are about an object of this name.
     pub async fn calls_about(&self, name: &str, mark: &Mark) -> Vec<Call> {
-        let calls = Audit::of(self).calls_since(mark).await;
+        let calls = self.all_calls_since(mark).await;
         calls.all().iter().filter(|call| call.name == name).cloned().collect()
     }
 

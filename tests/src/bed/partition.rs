@@ -21,9 +21,7 @@ pub struct Partition {
 impl Partition {
     /// A whole one, before the API server of `namespace`.
     pub async fn before(namespace: &TestNamespace) -> Self {
-        let server = namespace.cluster().server();
-        let server: SocketAddr =
-            server.trim_start_matches("https://").parse().must("read the server's address");
+        let server = namespace.cluster().server_address().parse().must("read the server's address");
         let listener = TcpListener::bind("127.0.0.1:0").await.must("listen");
         let address = listener.local_addr().must("listen");
         let is_cut = watch::Sender::new(false);

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::machine::{Disturbance, Machine};
+use super::machine::{Disturbance, Machine, Watch};
 use super::samples::Samples;
 use super::thresholds::{Better, Goal, Judged, Unit};
 
@@ -64,12 +64,6 @@ impl Row {
         Self::new(goal, ours.clone(), None, ours)
     }
 
-    /// Figures that are judged by their ratio to those of the echo server.
-    #[must_use]
-    pub fn beside_echo(goal: Goal, arms: [Samples; 2]) -> Self {
-        Self::beside(goal, arms)
-    }
-
     /// Figures that are judged by their ratio to those of the second, which had its turn in the same rounds.
     #[must_use]
     pub fn beside(goal: Goal, [ours, limit]: [Samples; 2]) -> Self {
@@ -82,6 +76,12 @@ impl Row {
     pub fn at_quantile(goal: Goal, part: f64, ours: Samples) -> Self {
         let judged = [ours.quantile(part)].into_iter().collect();
         Self::new(goal, ours, None, judged)
+    }
+
+    /// One figure, which is judged by itself.
+    #[must_use]
+    pub fn single(goal: Goal, figure: f64) -> Self {
+        Self::absolute(goal, [figure].into_iter().collect())
     }
 
     fn new(goal: Goal, ours: Samples, limit: Option<Samples>, judged: Samples) -> Self {
@@ -209,6 +209,24 @@ impl Table {
         Self { bench, began: Timestamp::now(), quick, machine: Machine::this(), rows: Vec::new() }
     }
 
+    /// Takes a measure, which is called `name`, and notes on its rows how much others disturbed it. What fails leaves the rows
+    /// that were there before.
+    pub(super) async fn take(
+        &mut self,
+        name: &str,
+        measure: impl Future<Output = Result<Vec<Row>>>,
+    ) -> Result<()> {
+        eprintln!("── {name}");
+        let watch = Watch::start();
+        let mut rows = measure.await.with_context(|| format!("failed to measure {name}"))?;
+        let disturbance = watch.stop();
+        for row in &mut rows {
+            row.disturbance = Some(disturbance);
+        }
+        self.rows.extend(rows);
+        Ok(())
+    }
+
     /// Writes the raw figures to `DIRECTORY/BENCH-TIME.json` and `DIRECTORY/BENCH-latest.json`, and gives the former.
     pub fn save(&self, directory: &Path) -> Result<PathBuf> {
         let json = serde_json::to_string_pretty(self).context("failed to write down the figures")?;
@@ -287,7 +305,7 @@ mod tests {
 
     fn beside_echo(ours: &[f64]) -> Row {
         let echo = ours.iter().map(|_| 100.0).collect();
-        Row::beside_echo(W1, [ours.iter().copied().collect(), echo])
+        Row::beside(W1, [ours.iter().copied().collect(), echo])
     }
 
     #[test]
@@ -324,7 +342,7 @@ mod tests {
 
     #[test]
     fn where_nothing_is_promised_nothing_is_judged() {
-        let row = Row::absolute(C4, [0.4].into_iter().collect());
+        let row = Row::single(C4, 0.4);
         assert_eq!(row.verdict, Verdict::Unjudged);
         assert_eq!(row.cells()[4..6], ["–", "–"]);
     }
@@ -332,7 +350,7 @@ mod tests {
     #[test]
     fn the_check_names_the_goals_that_fail_and_no_others() {
         let mut table = Table::new("webhook", true);
-        table.rows = vec![beside_echo(&[60.0]), Row::absolute(W8_IDLE, [20.0].into_iter().collect())];
+        table.rows = vec![beside_echo(&[60.0]), Row::single(W8_IDLE, 20.0)];
         let error = table.check().unwrap_err().to_string();
         assert_eq!(error, "below the floor: W8 (memory, idle)");
         table.rows.pop();

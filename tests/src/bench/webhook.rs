@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::ValueEnum;
 use tokio::time::sleep;
 use webservice_api::constants::VALIDATE_PATH;
@@ -11,7 +11,6 @@ use webservice_api::constants::VALIDATE_PATH;
 use super::client::Target;
 use super::hostile::flood;
 use super::load::{Load, Until};
-use super::machine::Watch;
 use super::reviews;
 use super::rounds::Rounds;
 use super::samples::Samples;
@@ -93,8 +92,7 @@ pub async fn run(webhook: PathBuf, measures: &[Measure], table: &mut Table) -> R
         servers,
     };
     for measure in measures {
-        let rows = bench.measure(*measure).await;
-        table.rows.extend(rows.with_context(|| format!("failed to measure {measure:?}"))?);
+        table.take(&format!("{measure:?}"), bench.measure(*measure)).await?;
     }
     Ok(())
 }
@@ -109,9 +107,7 @@ struct Bench {
 
 impl Bench {
     async fn measure(&self, measure: Measure) -> Result<Vec<Row>> {
-        eprintln!("── {measure:?}");
-        let watch = Watch::start();
-        let mut rows = match measure {
+        Ok(match measure {
             Measure::W1 => vec![self.cpu(thresholds::W1, reviews::create(SMALL_CREATE)?).await?],
             Measure::W2 => self.sizes().await?,
             Measure::W3 => vec![self.unloaded().await?],
@@ -119,12 +115,7 @@ impl Bench {
             Measure::W6 => vec![self.handshakes().await?],
             Measure::W8 => self.memory().await?,
             Measure::W9 => vec![self.start().await?],
-        };
-        let disturbance = watch.stop();
-        for row in &mut rows {
-            row.disturbance = Some(disturbance);
-        }
-        Ok(rows)
+        })
     }
 
     /// W1: calls per second of CPU time, from 25 connections that are always busy.
@@ -136,7 +127,7 @@ impl Bench {
             let calls = load.closed_loop(Until::Elapsed(self.plan.turn)).await?.len();
             Ok(per_second(calls, server.cpu_time()?.saturating_sub(before)))
         };
-        Ok(Row::beside_echo(goal, self.rounds(turn).await?))
+        Ok(Row::beside(goal, self.rounds(turn).await?))
     }
 
     /// W2: the same for larger reviews.
@@ -161,7 +152,7 @@ impl Bench {
             let took = load.closed_loop(Until::Calls(self.plan.calls)).await?;
             Ok(microseconds(&took).median())
         };
-        Ok(Row::beside_echo(thresholds::W3, self.rounds(turn).await?))
+        Ok(Row::beside(thresholds::W3, self.rounds(turn).await?))
     }
 
     /// W4: the slowest hundredth of calls that come in at a fixed rate.
@@ -172,7 +163,7 @@ impl Bench {
             let took = load.open_loop(RATE, self.plan.turn).await?;
             Ok(microseconds(&took).quantile(0.99))
         };
-        Ok(Row::beside_echo(thresholds::W4, self.rounds(turn).await?))
+        Ok(Row::beside(thresholds::W4, self.rounds(turn).await?))
     }
 
     /// W6: calls per second of CPU time when each needs a connection of its own.
@@ -183,7 +174,7 @@ impl Bench {
             let calls = load(server.target(), &requests, CONNECTIONS).storm(self.plan.turn).await?;
             Ok(per_second(calls, server.cpu_time()?.saturating_sub(before)))
         };
-        Ok(Row::beside_echo(thresholds::W6, self.rounds(turn).await?))
+        Ok(Row::beside(thresholds::W6, self.rounds(turn).await?))
     }
 
     /// W8: memory after a quiet while, then under load, then under bodies that no webhook should read; each from cold

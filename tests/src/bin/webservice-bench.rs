@@ -32,18 +32,14 @@ struct WebhookArgs {
     /// Three short rounds, to see that it works
     #[arg(long)]
     quick: bool,
-    /// Fail where a floor does
-    #[arg(long)]
-    check: bool,
     /// Measure only these
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<webhook::Measure>,
     /// Measure this build of the webhook instead of the one beside this program
     #[arg(long, value_name = "PROGRAM")]
     webhook: Option<PathBuf>,
-    /// Where the raw figures go
-    #[arg(long, value_name = "DIRECTORY", default_value = "target/bench")]
-    output: PathBuf,
+    #[command(flatten)]
+    figures: Figures,
 }
 
 #[derive(clap::Args)]
@@ -51,15 +47,22 @@ struct ControllerArgs {
     /// A short form of each, to see that it works
     #[arg(long)]
     quick: bool,
-    /// Fail where a floor does
-    #[arg(long)]
-    check: bool,
     /// Measure only these
     #[arg(long, value_enum, value_delimiter = ',')]
     only: Vec<controller::Measure>,
     /// `WebServices` that wait for the controller in C3
     #[arg(long, value_name = "COUNT")]
     backlog: Option<usize>,
+    #[command(flatten)]
+    figures: Figures,
+}
+
+/// What is done with the figures.
+#[derive(clap::Args)]
+struct Figures {
+    /// Fail where a floor does
+    #[arg(long)]
+    check: bool,
     /// Where the raw figures go
     #[arg(long, value_name = "DIRECTORY", default_value = "target/bench")]
     output: PathBuf,
@@ -83,31 +86,31 @@ fn main() -> ExitCode {
 /// One thread, on one core.
 fn measure(args: WebhookArgs) -> Result<()> {
     cores::pin(cores::LOAD)?;
-    let WebhookArgs { quick, check, only, webhook: program, output } = args;
+    let WebhookArgs { quick, only, webhook: program, figures } = args;
     let measures = if only.is_empty() { webhook::Measure::value_variants() } else { &only };
     let program = program.map_or_else(|| beside_this("webservice-webhook"), Ok)?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut table = webhook::table(quick);
     let outcome = runtime.block_on(webhook::run(program, measures, &mut table));
-    conclude(&table, outcome, &output, check)
+    conclude(&table, outcome, &figures)
 }
 
 /// As many threads as the controller has, not bound to any core: the API server needs them all.
 fn measure_controller(args: ControllerArgs) -> Result<()> {
-    let ControllerArgs { quick, check, only, backlog, output } = args;
+    let ControllerArgs { quick, only, backlog, figures } = args;
     let measures = if only.is_empty() { controller::Measure::value_variants() } else { &only };
     let plan = controller::Plan::new(quick);
     let plan = backlog.map_or(plan, |count| plan.with_backlog(count));
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let mut table = controller::table(quick);
     let outcome = runtime.block_on(controller::run(measures, plan, &mut table));
-    conclude(&table, outcome, &output, check)
+    conclude(&table, outcome, &figures)
 }
 
-fn conclude(table: &Table, outcome: Result<()>, output: &Path, check: bool) -> Result<()> {
+fn conclude(table: &Table, outcome: Result<()>, Figures { check, output }: &Figures) -> Result<()> {
     println!("{table}raw figures: {}", table.save(output)?.display());
     outcome?;
-    if check { table.check() } else { Ok(()) }
+    if *check { table.check() } else { Ok(()) }
 }
 
 /// As many threads as `#[tokio::main]` gives the webhook.

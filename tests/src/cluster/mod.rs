@@ -170,6 +170,12 @@ impl Cluster {
         self.metadata.server.as_deref().unwrap_or_default()
     }
 
+    /// Host and port of that URL.
+    #[must_use]
+    pub fn server_address(&self) -> &str {
+        self.server().trim_start_matches("https://")
+    }
+
     /// Everything that belongs to the cluster is in here. What is added is removed with it.
     #[must_use]
     pub fn directory(&self) -> &Path {

@@ -24,7 +24,7 @@ mod serve;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -46,7 +46,7 @@ pub struct FaultProxy {
 impl FaultProxy {
     /// A proxy before the API server of `cluster`.
     pub async fn start(cluster: &Cluster) -> Result<Self> {
-        let server = cluster.server().strip_prefix("https://").context("the API server has no HTTPS URL")?;
+        let server = cluster.server_address();
         let target = Target::new(server.parse()?, cluster.authority()?.certificate())?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;

@@ -7,13 +7,12 @@ use std::time::Duration;
 use serde_json::json;
 use webservice_api::constants::FINALIZER;
 use webservice_tests::bed::{
-    DEADLINE, OperatedNamespace, TestCluster, TestNamespace, crds, eventually, fleet, webservice, within,
+    DEADLINE, OperatedNamespace, PAGE, TestCluster, TestNamespace, crds, eventually, fleet, webservice,
+    within,
 };
 use webservice_tests::prove::{full, is_full};
 
 const OBJECTS: usize = 20;
-/// Objects in one answer to a list.
-const PAGE: usize = 500;
 
 async fn with_objects() -> OperatedNamespace {
     let cluster = TestCluster::private().await;

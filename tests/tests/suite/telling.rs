@@ -57,8 +57,8 @@ async fn metrics_tell_objects_caches_and_drift() {
     assert!(metrics.count("webservice_cache_age_seconds", &[("kind", "WebService")]) < 60);
     assert_eq!(metrics.count("webservice_watch_starts_total", &[("kind", "ConfigMap")]), 1);
     assert_eq!(metrics.count("webservice_watch_problems_total", &[]), 0);
-    let server = ns.cluster().server().trim_start_matches("https://").to_owned();
-    let asked = [("code", "200"), ("method", "GET"), ("host", &*server)];
+    let server = ns.cluster().server_address();
+    let asked = [("code", "200"), ("method", "GET"), ("host", server)];
     assert!(metrics.count("rest_client_requests_total", &asked) > 0, "no request to {server}");
 }
 

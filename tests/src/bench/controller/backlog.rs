@@ -11,12 +11,10 @@ use super::super::rounds::Rounds;
 use super::super::samples::Samples;
 use super::super::table::Row;
 use super::super::thresholds;
-use super::{is_report, per, seconds};
+use super::{per, seconds};
 use crate::bed::fleet::{self, RawLoop, nth};
-use crate::bed::{Call, TestCluster, TestNamespace};
+use crate::bed::{CONCURRENCY, Call, TestCluster, TestNamespace};
 
-/// What the controller does at a time by default, and so the raw loop.
-const CONCURRENCY: usize = 10;
 /// In which time all must be Ready: fifty a second.
 const PATIENCE: Duration = Duration::from_mins(4);
 
@@ -54,7 +52,7 @@ async fn controller(ns: &TestNamespace, count: usize) -> Result<(f64, Duration)>
     let mut calls = ns.calls_from(&ns.mark().await);
     let began = Timestamp::now();
     let controller = ns.controller().launch().await;
-    let reports = calls.await_calls(PATIENCE, "all are Ready", count, is_report).await;
+    let reports = calls.await_calls(PATIENCE, "all are Ready", count, Call::is_report).await;
     let cpu = machine::cpu_time(controller.process().id())?;
     controller.process().stop().await;
     Ok((seconds(began, last(&reports)?), cpu))
@@ -67,7 +65,7 @@ async fn raw_loop(ns: &TestNamespace, count: usize) -> Result<f64> {
     let mut calls = ns.calls_from(&ns.mark().await);
     let began = Timestamp::now();
     raw_loop.run(owners, CONCURRENCY).await;
-    let reports = calls.await_calls(PATIENCE, "all are Ready", count, is_report).await;
+    let reports = calls.await_calls(PATIENCE, "all are Ready", count, Call::is_report).await;
     Ok(seconds(began, last(&reports)?))
 }
 
@@ -80,12 +78,12 @@ pub(super) async fn newcomer((count, times): (usize, usize)) -> Vec<Row> {
         fleet::backlog(&ns, 0..count).await;
         let mut calls = ns.calls_from(&ns.mark().await);
         let controller = ns.controller().launch().await;
-        let mut reports = calls.await_calls(PATIENCE, "work begins", 1, is_report).await;
+        let mut reports = calls.await_calls(PATIENCE, "work begins", 1, Call::is_report).await;
 
         let (asked, began) = (Timestamp::now(), Instant::now());
         fleet::backlog(&ns, count..count + 1).await;
         let left = count + 1 - reports.len();
-        reports.extend(calls.await_calls(PATIENCE, "all are Ready", left, is_report).await);
+        reports.extend(calls.await_calls(PATIENCE, "all are Ready", left, Call::is_report).await);
         let drained = began.elapsed().as_secs_f64();
 
         let newcomer = nth(count);

@@ -21,10 +21,8 @@ use futures::FutureExt;
 use jiff::Timestamp;
 
 use self::rest::Rest;
-use super::machine::Watch;
 use super::rounds::Rounds;
 use super::table::{Row, Table};
-use crate::bed::Call;
 
 /// What can be measured, and how long that takes on two cores, `--quick` in parentheses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -124,19 +122,10 @@ pub fn table(quick: bool) -> Table {
 /// Measures the controller beside this program. What fails leaves the rows that were measured before.
 pub async fn run(measures: &[Measure], plan: Plan, table: &mut Table) -> Result<()> {
     for measure in measures {
-        eprintln!("── {measure:?}");
-        let watch = Watch::start();
         // The test bed fails by panics, as tests do.
-        let outcome = AssertUnwindSafe(measure.rows(&plan)).catch_unwind().await;
-        let mut rows = match outcome {
-            Ok(rows) => rows?,
-            Err(panic) => bail!("failed to measure {measure:?}: {}", message(&*panic)),
-        };
-        let disturbance = watch.stop();
-        for row in &mut rows {
-            row.disturbance = Some(disturbance);
-        }
-        table.rows.extend(rows);
+        let rows = AssertUnwindSafe(measure.rows(&plan)).catch_unwind();
+        let rows = rows.map(|rows| rows.unwrap_or_else(|panic| bail!("{}", message(&*panic)))).boxed_local();
+        table.take(&format!("{measure:?}"), rows).await?;
     }
     Ok(())
 }
@@ -159,11 +148,6 @@ impl Measure {
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message")
-}
-
-/// Whether it is a status that was written.
-fn is_report(call: &Call) -> bool {
-    call.resource == "webservices/status" && call.has_written()
 }
 
 /// Seconds between two moments.

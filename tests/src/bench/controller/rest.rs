@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use tokio::time::sleep;
-use webservice_api::{crd, rbac};
+use webservice_api::crd;
 
 use super::super::machine;
 use super::super::table::Row;
@@ -14,6 +14,7 @@ use crate::bed::{Call, Mark, TestCluster, TestNamespace, fleet};
 
 /// In which time a controller must have listed everything.
 const PATIENCE: Duration = Duration::from_mins(3);
+
 /// How much rests, for how long, and how often in that time the known versions of the WebServices expire.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
@@ -26,10 +27,9 @@ pub(super) struct Rest {
 pub(super) async fn at_rest(rest: Rest) -> Result<Vec<Row>> {
     let cluster = TestCluster::private_with_crd().await;
     let ns = cluster.namespace().await;
-    ns.grant([rbac::controller(), rbac::leader_election()].concat()).await;
+    ns.grant_election().await;
     fleet::at_rest(&ns, 0..rest.pairs).await;
-    let election = format!("--leader-election-namespace={}", ns.name());
-    let controller = ns.controller().flags(["--leader-elect", &election]).start().await;
+    let controller = ns.controller().electing().start().await;
     controller.settle(&ns).await;
 
     let (mark, began) = (ns.mark().await, Instant::now());
@@ -44,12 +44,11 @@ pub(super) async fn at_rest(rest: Rest) -> Result<Vec<Row>> {
     for call in &others {
         eprintln!("   {call}");
     }
-    let one = |value: f64| [value].into_iter().collect();
     let share = 100.0 * cpu.as_secs_f64() / elapsed.as_secs_f64();
     Ok(vec![
-        Row::absolute(thresholds::C7_WRITES, one(per(others.len(), 1))),
-        Row::absolute(thresholds::C7_LEASE, one(per(lease.len(), 1) / elapsed.as_secs_f64())),
-        Row::absolute(thresholds::C7_CPU, one(share)),
+        Row::single(thresholds::C7_WRITES, per(others.len(), 1)),
+        Row::single(thresholds::C7_LEASE, per(lease.len(), 1) / elapsed.as_secs_f64()),
+        Row::single(thresholds::C7_CPU, share),
     ])
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -10,9 +9,6 @@ use kube::api::{Api, ListParams};
 use kube::{Client, Resource};
 use serde::de::DeserializeOwned;
 use webservice_api::constants::CHILD_SELECTOR;
-use webservice_controller::client;
-use webservice_controller::engine::Fence;
-use webservice_controller::engine::lease::BootClock;
 use webservice_controller::records::{RawChild, RawWebService};
 
 use super::super::rounds::Rounds;
@@ -20,10 +16,7 @@ use super::super::samples::Samples;
 use super::super::server::{free_address, time_to_ready};
 use super::super::table::Row;
 use super::super::thresholds;
-use crate::bed::{TestCluster, TestNamespace, binary, fleet};
-
-/// As large as the controller's.
-const PAGE: u32 = 500;
+use crate::bed::{PAGE, TestCluster, TestNamespace, binary, fleet};
 
 #[derive(Clone, Copy)]
 enum Arm {
@@ -66,8 +59,7 @@ async fn start(ns: &TestNamespace, kubeconfig: &Path) -> Result<Duration> {
 /// Both kinds, one beside the other, by a client that knows nobody yet.
 async fn list_both(ns: &TestNamespace, kubeconfig: &Path) -> Result<Duration> {
     let began = Instant::now();
-    let config = client::config(Some(kubeconfig.to_owned())).await?;
-    let client = client::calling(&config, |_: &_, _| (), Fence::always_open(Arc::new(BootClock)))?;
+    let client = fleet::raw_client(kubeconfig).await;
     tokio::try_join!(
         list::<RawWebService>(&client, ns.name(), ListParams::default()),
         list::<RawChild>(&client, ns.name(), ListParams::default().labels(CHILD_SELECTOR)),
@@ -83,7 +75,7 @@ where
         + DeserializeOwned,
 {
     let api = Api::<K>::namespaced(client.clone(), namespace);
-    let mut which = which.limit(PAGE);
+    let mut which = which.limit(u32::try_from(PAGE)?);
     loop {
         let page = api.list(&which).await?;
         match page.metadata.continue_.filter(|next| !next.is_empty()) {

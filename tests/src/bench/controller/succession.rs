@@ -38,7 +38,7 @@ pub(super) async fn kills(count: usize) -> Vec<Row> {
 async fn successions(count: usize, end: impl AsyncFn(&Controller) -> Option<Timestamp>) -> Samples {
     let cluster = TestCluster::private_with_crd().await;
     let ns = cluster.namespace().await;
-    let accounts = [ns.candidate_account("controller-a").await, ns.candidate_account("controller-b").await];
+    let accounts = ns.candidate_accounts().await;
     fleet::at_rest(&ns, 0..EDITED).await;
     let succeed = async {
         let mut leader = ns.start_candidate(&accounts[0]).await;
@@ -69,9 +69,7 @@ async fn succession(
     ns.calls_from(&mark).await_calls(DEADLINE, "the leader works", 3, wrote(old)).await;
     let ended = end(leader).await;
     ns.calls_from(&mark).await_calls(DEADLINE, "the standby takes over", 1, wrote(new)).await;
-    // Lines may have come in another order than the calls.
-    ns.mark().await;
-    let calls = ns.calls_from(&mark).read();
+    let calls = ns.all_calls_since(&mark).await;
     let last = calls.all().iter().filter(|call| wrote(old)(call)).map(|call| call.answered).max();
     let first = calls.all().iter().filter(|call| wrote(new)(call)).map(|call| call.received).min();
     ended.or(last).zip(first).map_or(f64::NAN, |(last, first)| seconds(last, first))

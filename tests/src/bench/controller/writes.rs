@@ -2,7 +2,6 @@
 
 use serde_json::json;
 
-use super::super::samples::Samples;
 use super::super::table::Row;
 use super::super::thresholds::{self, Goal};
 use super::per;
@@ -18,7 +17,7 @@ pub(super) async fn per_object(count: usize) -> Vec<Row> {
 
     let born = async { drop(fleet::backlog(&ns, 0..count).await) };
     let events = life.stage(&ns, &controller, thresholds::C1_CREATE, born).await;
-    life.rows.push(Row::absolute(thresholds::C1_EVENTS, one(per(events, count))));
+    life.rows.push(Row::single(thresholds::C1_EVENTS, per(events, count)));
     let change = fleet::merge(ns.webservices(), all(), json!({"spec": {"replicas": 3}}));
     life.stage(&ns, &controller, thresholds::C1_CHANGE, change).await;
     let label = fleet::merge(ns.webservices(), all(), json!({"metadata": {"labels": {"team": "shop"}}}));
@@ -31,10 +30,10 @@ pub(super) async fn per_object(count: usize) -> Vec<Row> {
     controller.process().stop().await;
     let controller = ns.start_controller().await;
     let restarted = ns.writes_since(&mark, &controller).await.len();
-    life.rows.push(Row::absolute(thresholds::C1_RESTART, one(per(restarted, count))));
+    life.rows.push(Row::single(thresholds::C1_RESTART, per(restarted, count)));
 
     life.stage(&ns, &controller, thresholds::C1_DELETE, fleet::delete(ns.webservices(), all())).await;
-    life.rows.push(Row::absolute(thresholds::C2, one(per(life.reads, count))));
+    life.rows.push(Row::single(thresholds::C2, per(life.reads, count)));
     life.rows
 }
 
@@ -57,13 +56,9 @@ impl Life {
         happening.await;
         controller.settle(ns).await;
         let calls = ns.calls_since(&mark).await;
-        self.rows.push(Row::absolute(goal, one(per(calls.writes().len(), self.count))));
+        self.rows.push(Row::single(goal, per(calls.writes().len(), self.count)));
         self.reads += calls.reads().len();
         // The fence has one of its own.
         calls.events().saturating_sub(1)
     }
-}
-
-fn one(value: f64) -> Samples {
-    [value].into_iter().collect()
 }

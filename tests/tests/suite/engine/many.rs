@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use webservice_api::constants::FINALIZER;
-use webservice_tests::bed::{Call, TestNamespace, fleet, name, webservice, within};
+use webservice_tests::bed::fleet::PATIENCE;
+use webservice_tests::bed::{CONCURRENCY, Call, PAGE, TestNamespace, fleet, name, webservice, within};
 use webservice_tests::fault::{Fault, FaultProxy, On};
 use webservice_tests::prove::full;
-
-/// As the controller's flag has it by default.
-const CONCURRENCY: usize = 10;
-const PATIENCE: Duration = Duration::from_mins(5);
 
 #[tokio::test]
 async fn a_backlog_takes_two_writes_each_and_a_restart_none() {
@@ -21,8 +18,7 @@ async fn a_backlog_takes_two_writes_each_and_a_restart_none() {
 
     let mark = ns.mark().await;
     let controller = ns.start_controller().await;
-    let is_report =
-        |call: &Call| call.resource == "webservices/status" && call.user == user && call.has_written();
+    let is_report = |call: &Call| call.user == user && call.is_report();
     ns.calls_from(&mark).await_calls(PATIENCE, "all are Ready", count, is_report).await;
     let calls = ns.calls_since(&mark).await;
     assert_eq!(calls.writes().len(), 2 * count, "a child and a status each, and no try in vain");
@@ -73,7 +69,6 @@ async fn a_mass_deletion_takes_two_writes_each_and_who_is_created_meanwhile_wait
 
 #[tokio::test]
 async fn a_list_that_takes_long_is_made_once() {
-    const PAGE: usize = 500;
     let count = full(PAGE + 100, 10_000);
     let ns = TestNamespace::new().await;
     fleet::at_rest(&ns, 0..count).await;
@@ -82,11 +77,7 @@ async fn a_list_that_takes_long_is_made_once() {
 
     let mark = ns.mark().await;
     let controller = ns.controller().through(&proxy).await.launch().await;
-    within(PATIENCE, "the controller is ready", async || match controller.probe("/readyz").await {
-        (200, _) => Ok(()),
-        (code, text) => Err(format!("{code} {text}")),
-    })
-    .await;
+    controller.await_readyz_within(PATIENCE).await;
     assert_eq!(ns.writes_since(&mark, &controller).await, Vec::<String>::new());
     for resource in ["webservices", "configmaps"] {
         let lists = proxy

@@ -23,10 +23,6 @@ const ENOUGH: usize = 50;
 const RENEWAL: Duration = Duration::from_secs(2);
 const RENEWALS: usize = 4;
 
-async fn accounts(ns: &TestNamespace) -> [Account; 2] {
-    [ns.candidate_account("controller-a").await, ns.candidate_account("controller-b").await]
-}
-
 async fn await_writes(ns: &TestNamespace, mark: &Mark, account: &Account, count: usize) {
     let is_theirs = |call: &Call| call.user == account.user && call.has_written();
     ns.calls_from(mark).await_calls(DEADLINE, &format!("{} writes", account.user), count, is_theirs).await;
@@ -34,9 +30,11 @@ async fn await_writes(ns: &TestNamespace, mark: &Mark, account: &Account, count:
 
 /// What was written by somebody who no longer led.
 async fn out_of_turn(ns: &TestNamespace, mark: &Mark, candidates: &[&Account; 2]) -> Vec<String> {
-    // Lines may come in another order than the calls.
-    ns.mark().await;
-    let calls = ns.calls_from(mark).read();
+    let calls = ns.all_calls_since(mark).await;
+    for candidate in candidates {
+        let wrote = |call: &Call| call.user == candidate.user && call.has_written();
+        assert!(calls.all().iter().any(wrote), "the log shows no write of {}", candidate.user);
+    }
     calls
         .out_of_turn(&candidates.map(|account| &*account.user))
         .into_iter()
@@ -71,7 +69,7 @@ async fn supersede(
 async fn a_leader_that_was_paused_writes_nothing_when_it_wakes() {
     for _ in 0..full(1, 10) {
         let ns = TestNamespace::new().await;
-        let accounts = accounts(&ns).await;
+        let accounts = ns.candidate_accounts().await;
         let (pause, resume) =
             (|it: &Controller| it.process().pause(), |it: &Controller| it.process().resume());
         supersede(&ns, &accounts, pause, resume).await;
@@ -82,7 +80,7 @@ async fn a_leader_that_was_paused_writes_nothing_when_it_wakes() {
 async fn a_leader_that_is_cut_off_stops_before_another_begins() {
     for _ in 0..full(1, 10) {
         let ns = TestNamespace::new().await;
-        let [old, new] = accounts(&ns).await;
+        let [old, new] = ns.candidate_accounts().await;
         let partition = Partition::before(&ns).await;
         let accounts = [partition.lead(&old, &ns), new];
         supersede(&ns, &accounts, |_| partition.cut(), |_| ()).await;
@@ -109,7 +107,7 @@ async fn renew(ns: &TestNamespace, offset: SignedDuration) {
 /// A leader of that clock is believed in exactly as long as it renews, and its Lease lasts.
 async fn believe_in_a_leader_whose_clock_is_off_by(offset: SignedDuration) {
     let ns = TestNamespace::new().await;
-    let [ours, _] = accounts(&ns).await;
+    let [ours, _] = ns.candidate_accounts().await;
     renew(&ns, offset).await;
     let candidate = ns.start_candidate(&ours).await;
     let leads = |line: &serde_json::Value| line["message"] == "leading";

@@ -5,6 +5,8 @@
 //! on caches that it fills by hand.
 
 pub mod act;
+pub mod certificates;
+pub mod check_webhook;
 pub mod client;
 pub mod config;
 pub mod decide;
@@ -16,11 +18,17 @@ pub mod leadership;
 pub mod metrics;
 pub mod observe;
 mod parts;
+pub mod program;
 pub mod reconcile;
 pub mod records;
+pub mod registered;
+pub mod registration;
+pub mod release;
 pub mod report;
 pub mod run;
 #[cfg(test)]
 mod scene;
 pub mod sinks;
+pub mod tenure;
+pub mod uninstall;
 pub mod writes;

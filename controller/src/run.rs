@@ -12,6 +12,7 @@ use webservice_ops::listen::{BindError, Listener, bind};
 use webservice_ops::probes::{self, Check};
 use webservice_ops::server::{MAX_CONNECTIONS, Server};
 
+use crate::certificates::{self, CertificateMetrics, Keeper};
 use crate::client::{self, ClientError};
 use crate::config::Config;
 use crate::engine::lease::Lost;
@@ -22,6 +23,7 @@ use crate::leadership::Leadership;
 use crate::metrics::Metrics;
 use crate::parts::Parts;
 use crate::reconcile::Context;
+use crate::registered;
 
 /// Why the process cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +65,9 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     let listeners = Listeners::bind(&config)?;
     let mut registry = webservice_ops::metrics::registry();
     let metrics = Metrics::register(&mut registry, config.concurrency);
-    let Clients { watching, calling, leadership, server } = Clients::connect(&config, &metrics).await?;
+    let certificate_metrics = CertificateMetrics::register(&mut registry);
+    let Clients { watching, calling, asking, leadership, server, namespace } =
+        Clients::connect(&config, &metrics).await?;
     let parts = Parts::new(&config, &metrics);
     registry.register_collector(Box::new(parts.state(leadership.role())));
 
@@ -75,6 +79,8 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     tasks.spawn(send_events);
     let mut checks = watches.into_checks(&parts.caches);
     checks.push(leadership.check());
+    checks.extend(registered::check(&config, asking, &namespace, &afterwards, &tasks));
+    let keeper = Keeper::new(&config.webhook, &namespace, &calling, certificate_metrics);
     listeners.serve(&server, checks, registry, &afterwards, &tasks);
 
     let ended = if shutdown.run_until_cancelled(parts.synced()).await.is_some() {
@@ -82,9 +88,10 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
             Limits { concurrency: config.concurrency, drain: config.shutdown_grace, ..Limits::default() };
         let (wake, webservices) = (Arc::clone(&parts.wake), Arc::clone(&parts.caches.webservices));
         let pool = parts.pool(calling, publisher, metrics, limits, passes);
-        let work = async |stop| {
+        let work = async |stop: CancellationToken| {
             wake.lead(&webservices);
-            work(&pool, &stop).await;
+            // Certificates first: nothing can be created before the webhook has one.
+            tokio::join!(certificates::keep(keeper, &stop), work(&pool, &stop));
         };
         leadership.lead(&shutdown, work).await
     } else {
@@ -144,8 +151,12 @@ impl Listeners {
 struct Clients {
     watching: Client,
     calling: Client,
+    /// For what every replica asks, whether or not it leads.
+    asking: Client,
     leadership: Leadership,
     server: http::Uri,
+    /// This process's own.
+    namespace: String,
 }
 
 impl Clients {
@@ -155,18 +166,21 @@ impl Clients {
             let metrics = Arc::clone(metrics);
             move |method: &http::Method, code| metrics.requested(method, code)
         };
+        let namespace =
+            config.leader_election_namespace.as_ref().unwrap_or(&cluster.default_namespace).clone();
         let leadership = if config.leader_elect {
-            let namespace = config.leader_election_namespace.as_ref().unwrap_or(&cluster.default_namespace);
             let client = client::electing(&cluster, count())?;
-            Leadership::candidate(client, namespace, &hostname().unwrap_or_default())
+            Leadership::candidate(client, &namespace, &hostname().unwrap_or_default())
         } else {
             Leadership::unopposed()
         };
         Ok(Self {
             watching: client::watching(&cluster, count())?,
             calling: client::calling(&cluster, count(), leadership.fence())?,
+            asking: client::calling(&cluster, count(), Leadership::unopposed().fence())?,
             leadership,
             server: cluster.cluster_url,
+            namespace,
         })
     }
 }

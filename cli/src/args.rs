@@ -30,6 +30,7 @@ pub(crate) enum Command {
     Reconcile(ReconcileArgs),
     Validate(ValidateArgs),
     Explain(ExplainArgs),
+    Release(ReleaseArgs),
 }
 
 /// Show what a WebService asks for beside what there is
@@ -97,6 +98,27 @@ pub(crate) struct ExplainArgs {
     /// Name of the WebService
     #[arg(value_parser = name)]
     pub(crate) name: String,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
+    /// How the answer is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// Remove the finalizer of WebServices that no controller will remove any more
+///
+/// For the time after an operator that is gone. Deletions that hang then end at once, and the garbage collector deletes the ConfigMaps. A WebService that is not being deleted is
+/// refused while a controller leads, since that would put the finalizer back. Exit code 3 when something was refused.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Do not ask before releasing more than one by name
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Namespace of the controller, whose Lease tells whether it leads; by default those of all namespaces are looked at
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: Option<String>,
     #[command(flatten)]
     pub(crate) connection: Connection,
     /// How the answer is printed

@@ -17,6 +17,29 @@ pub fn leader_election() -> Vec<PolicyRule> {
     rules(&electing())
 }
 
+/// The URL of the metrics in the API server's eyes: what those who read them must be allowed to get.
+pub const METRICS_URL: &str = "/metrics";
+
+/// The further rights of a controller that asks who reads its metrics, in the whole cluster.
+#[must_use]
+pub fn metrics_auth() -> Vec<PolicyRule> {
+    rules(&[
+        grant("authentication.k8s.io", "tokenreviews", &[("create", "whose token it is")]),
+        grant("authorization.k8s.io", "subjectaccessreviews", &[("create", "what its owner may do")]),
+    ])
+}
+
+/// The right of those who read the metrics of such a controller: of Prometheus, in the whole cluster.
+#[must_use]
+pub fn metrics_reader() -> Vec<PolicyRule> {
+    vec![PolicyRule {
+        // get reads them; of no other URL.
+        non_resource_urls: Some(vec![METRICS_URL.into()]),
+        verbs: vec!["get".into()],
+        ..PolicyRule::default()
+    }]
+}
+
 /// Verbs on one resource.
 #[derive(Clone, Debug)]
 pub struct Grant {
@@ -249,6 +272,8 @@ mod tests {
         });
         let words: Vec<_> = words.collect();
         assert!(words.len() > 10 && words.iter().all(|word| !word.contains('*')));
+        let metrics = format!("{:?}", [metrics_auth(), metrics_reader()]);
+        assert!(metrics.len() > 10 && !metrics.contains('*'));
     }
 
     #[test]

@@ -88,6 +88,15 @@ impl ServedCertificate {
         }))
     }
 
+    /// One that is presented for ever: for a server without a directory.
+    #[must_use]
+    pub fn fixed(pair: &Pair) -> Self {
+        let served = Self::empty();
+        served.0.certified_key.store(Some(Arc::clone(pair.certified_key())));
+        served.0.status.send_replace(Status::Serving { not_after: pair.validity().not_after });
+        served
+    }
+
     /// The present status.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -25,60 +25,56 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Observe(ObserveArgs),
-    Plan(PlanArgs),
-    Reconcile(ReconcileArgs),
+    /// Show what a WebService asks for beside what there is
+    Observe(OneArgs),
+    /// Show what the controller would do next, and why; nothing is changed
+    ///
+    /// Exit code 3 when it would wait or refuse.
+    Plan(SomeArgs),
+    /// Make one pass, as the controller does
+    ///
+    /// Creates, repairs or cleans up the child, then writes the status. Safe beside a running controller, and safe to repeat: what matches already is not written. With --all, dependencies
+    /// come before those that wait for them. Exit code 3 when something waits or is refused.
+    Reconcile(SomeArgs),
+    /// Check manifests against the rules of the admission webhook, without a cluster
+    ///
+    /// Reads YAML and JSON, with several documents per file and v1 Lists. All violations are shown at once, each with the path
+    /// of its field; warnings do not make the check fail. Exit code 1 when a rule is violated or a document is no WebService.
     Validate(ValidateArgs),
-    Explain(ExplainArgs),
+    /// Say in sentences why a WebService is not Ready, and what to do next
+    Explain(OneArgs),
+    /// Remove the finalizer of WebServices that no controller will remove any more
+    ///
+    /// For the time after an operator that is gone. Deletions that hang then end at once, and the garbage collector deletes the
+    /// ConfigMaps. A WebService that is not being deleted is refused while a controller leads, since that would put the
+    /// finalizer back. Exit code 3 when something was refused.
     Release(ReleaseArgs),
 }
 
-/// Show what a WebService asks for beside what there is
+/// About one WebService of a cluster.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ObserveArgs {
+pub(crate) struct OneArgs {
     /// Name of the WebService
     #[arg(value_parser = name)]
     pub(crate) name: String,
     #[command(flatten)]
     pub(crate) connection: Connection,
-    /// How the answer is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
 }
 
-/// Show what the controller would do next, and why; nothing is changed
-///
-/// Exit code 3 when it would wait or refuse.
+/// About one or several WebServices of a cluster.
 #[derive(Debug, clap::Args)]
-pub(crate) struct PlanArgs {
+pub(crate) struct SomeArgs {
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) connection: Connection,
-    /// How the answer is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
 }
 
-/// Make one pass, as the controller does
-///
-/// Creates, repairs or cleans up the child, then writes the status. Safe beside a running controller, and safe to repeat: what matches already is not written. With --all, dependencies
-/// come before those that wait for them. Exit code 3 when something waits or is refused.
-#[derive(Debug, clap::Args)]
-pub(crate) struct ReconcileArgs {
-    #[command(flatten)]
-    pub(crate) selection: Selection,
-    #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// How the answer is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-}
-
-/// Check manifests against the rules of the admission webhook, without a cluster
-///
-/// Reads YAML and JSON, with several documents per file and v1 Lists. All violations are shown at once, each with the path
-/// of its field; warnings do not make the check fail. Exit code 1 when a rule is violated or a document is no WebService.
+/// About manifests.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ValidateArgs {
     /// Files to check; - is standard input
@@ -87,28 +83,11 @@ pub(crate) struct ValidateArgs {
     /// File with the webhook's policy (YAML); without it no limits are checked beyond what makes an object work
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
-    /// How the answer is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Format,
-}
-
-/// Say in sentences why a WebService is not Ready, and what to do next
-#[derive(Debug, clap::Args)]
-pub(crate) struct ExplainArgs {
-    /// Name of the WebService
-    #[arg(value_parser = name)]
-    pub(crate) name: String,
     #[command(flatten)]
-    pub(crate) connection: Connection,
-    /// How the answer is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Format,
+    pub(crate) printing: Printing,
 }
 
-/// Remove the finalizer of WebServices that no controller will remove any more
-///
-/// For the time after an operator that is gone. Deletions that hang then end at once, and the garbage collector deletes the ConfigMaps. A WebService that is not being deleted is
-/// refused while a controller leads, since that would put the finalizer back. Exit code 3 when something was refused.
+/// About WebServices that are to be let go.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
@@ -121,9 +100,8 @@ pub(crate) struct ReleaseArgs {
     pub(crate) operator_namespace: Option<String>,
     #[command(flatten)]
     pub(crate) connection: Connection,
-    /// How the answer is printed
-    #[arg(short, long, value_enum, default_value_t)]
-    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
 }
 
 /// Which WebServices.
@@ -165,6 +143,14 @@ pub(crate) struct Connection {
     /// Context of the kubeconfig; the current one by default
     #[arg(long)]
     pub(crate) context: Option<String>,
+}
+
+/// For people or for programs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Printing {
+    /// How the answer is printed
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
 }
 
 fn name(text: &str) -> Result<String, &'static str> {

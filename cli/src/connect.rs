@@ -5,10 +5,9 @@ use std::time::Duration;
 
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
-
-use crate::args::Connection;
 use webservice_controller::failure::with_sources;
 
+use crate::args::Connection;
 use crate::error::Error;
 
 /// How long a connection may take to be made.

@@ -11,12 +11,12 @@ use webservice_controller::decide::{Action, Decision, decide};
 use webservice_controller::observe::{Caches, Observation};
 use webservice_controller::records::WebServiceRecord;
 
-use crate::args::ExplainArgs;
+use crate::args::OneArgs;
 use crate::error::Error;
 use crate::output::{Answer, Verdict, text};
 use crate::reader::Reader;
 
-pub(crate) async fn run(args: &ExplainArgs) -> Result<Answer, Error> {
+pub(crate) async fn run(args: &OneArgs) -> Result<Answer, Error> {
     let reader = Reader::connect(&args.connection).await?;
     let (caches, seen) = reader.look_at(&args.name).await?;
     Ok(answer(&Case::new(&seen, &caches)))

@@ -33,12 +33,12 @@ use output::Verdict;
 /// Runs one command and prints its answer. Exit codes: 0 done or converged, 1 failed, 3 not converged; 2, usage, is clap's.
 pub async fn run(args: Args) -> ExitCode {
     let (format, answer) = match args.command {
-        Command::Observe(args) => (args.output, observe::run(&args).await),
-        Command::Plan(args) => (args.output, plan::run(&args).await),
-        Command::Reconcile(args) => (args.output, reconcile::run(&args).await),
-        Command::Validate(args) => (args.output, validate::run(&args)),
-        Command::Explain(args) => (args.output, explain::run(&args).await),
-        Command::Release(args) => (args.output, release::run(&args).await),
+        Command::Observe(args) => (args.printing.output, observe::run(&args).await),
+        Command::Plan(args) => (args.printing.output, plan::run(&args).await),
+        Command::Reconcile(args) => (args.printing.output, reconcile::run(&args).await),
+        Command::Validate(args) => (args.printing.output, validate::run(&args)),
+        Command::Explain(args) => (args.printing.output, explain::run(&args).await),
+        Command::Release(args) => (args.printing.output, release::run(&args).await),
     };
     let verdict = answer.and_then(|answer| output::print(&answer, format)).unwrap_or_else(|error| {
         output::complain(&error);

@@ -5,12 +5,12 @@ use webservice_api::child::DATA_KEYS;
 use webservice_controller::observe::Observation;
 use webservice_controller::records::{ChildRecord, Controller};
 
-use crate::args::ObserveArgs;
+use crate::args::OneArgs;
 use crate::error::Error;
 use crate::output::{Answer, Verdict, table, text};
 use crate::reader::Reader;
 
-pub(crate) async fn run(args: &ObserveArgs) -> Result<Answer, Error> {
+pub(crate) async fn run(args: &OneArgs) -> Result<Answer, Error> {
     let reader = Reader::connect(&args.connection).await?;
     let (_, seen) = reader.look_at(&args.name).await?;
     Ok(answer(&seen))

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use webservice_controller::decide::{Action, Decision, decide};
 use webservice_controller::engine::ObjectKey;
 
-use crate::args::{PlanArgs, Selection};
+use crate::args::{Selection, SomeArgs};
 use crate::error::Error;
 use crate::order::dependencies_first;
 use crate::output::{Answer, Verdict, concluded, table, text};
 use crate::reader::Reader;
 
-pub(crate) async fn run(args: &PlanArgs) -> Result<Answer, Error> {
+pub(crate) async fn run(args: &SomeArgs) -> Result<Answer, Error> {
     let reader = Reader::connect(&args.connection).await?;
     if let Some(name) = &args.selection.name {
         let (_, seen) = reader.look_at(name).await?;

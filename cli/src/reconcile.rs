@@ -9,7 +9,7 @@ use webservice_controller::engine::ObjectKey;
 use webservice_controller::failure::Failure;
 use webservice_controller::observe::Caches;
 
-use crate::args::{ReconcileArgs, Selection};
+use crate::args::{Selection, SomeArgs};
 use crate::error::Error;
 use crate::order::dependencies_first;
 use crate::output::{Answer, Verdict, concluded, table, text};
@@ -17,7 +17,7 @@ use crate::pass::{End, Pass, pass};
 use crate::plan::{sentence, summary};
 use crate::reader::Reader;
 
-pub(crate) async fn run(args: &ReconcileArgs) -> Result<Answer, Error> {
+pub(crate) async fn run(args: &SomeArgs) -> Result<Answer, Error> {
     let reader = Reader::connect(&args.connection).await?;
     let caches = reader.caches(&args.selection.scope(&reader.namespace)).await?;
     if let Some(name) = &args.selection.name {

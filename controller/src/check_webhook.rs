@@ -10,7 +10,7 @@ use webservice_ops::args::positive_duration;
 use webservice_ops::logging::LogArgs;
 
 use crate::client::{self, ClientError};
-use crate::leadership::Leadership;
+use crate::leadership::Standing;
 use crate::registered::{Answer, ask};
 
 /// Between two questions.
@@ -58,7 +58,7 @@ pub enum CheckWebhookError {
 /// It was not in time; what was seen last.
 pub async fn run(args: CheckWebhookArgs, shutdown: CancellationToken) -> Result<(), CheckWebhookError> {
     let cluster = client::config(args.kubeconfig.clone()).await?;
-    let client = client::calling(&cluster, |_: &http::Method, _| (), Leadership::unopposed().fence())?;
+    let client = client::calling(&cluster, |_: &http::Method, _| (), Standing::unopposed().fence())?;
     let namespace = args.namespace.unwrap_or(cluster.default_namespace);
     let deadline = Instant::now() + args.timeout;
     loop {

@@ -1,6 +1,7 @@
 //! Clients of the API server: where it is, who we are, how long we wait, and a count of every request.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use tower::util::BoxService;
 use tower::{BoxError, Layer, Service};
 
 use crate::engine::{Fence, FenceLayer, HeedRetryAfter, PaceWatches};
+use crate::heard::{Heard, HeardLayer};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -80,9 +82,22 @@ fn named_by_environment() -> Option<PathBuf> {
 ///
 /// # Errors
 /// The certificates or the account of `config` cannot be used.
-pub fn watching(config: &Config, count: impl RequestCounter) -> Result<Client, ClientError> {
-    let client = builder(config, WATCH_SILENCE)?.with_layer(&PaceWatches).with_layer(&Counting { count });
+pub fn watching(
+    config: &Config,
+    count: impl RequestCounter,
+    heard: &Arc<Heard>,
+) -> Result<Client, ClientError> {
+    let client = builder(config, WATCH_SILENCE)?.with_layer(&HeardLayer(Arc::clone(heard)));
+    let client = client.with_layer(&PaceWatches).with_layer(&Counting { count });
     Ok(client.with_layer(&HeedRetryAfter).build())
+}
+
+/// A client for questions about those who read the metrics, which a standby asks too.
+///
+/// # Errors
+/// The certificates or the account of `config` cannot be used.
+pub fn reviewing(config: &Config, count: impl RequestCounter) -> Result<Client, ClientError> {
+    Ok(builder(config, CALL_SILENCE)?.with_layer(&Counting { count }).build())
 }
 
 /// A client for what only the leader may do: nothing begins outside the fence.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use webservice_ops::args::{count, duration};
+use webservice_ops::debug::DebugArgs;
 use webservice_ops::logging::LogArgs;
 
 use crate::certificates::WebhookArgs;
@@ -13,7 +14,7 @@ use crate::engine::Scope;
 
 /// Keeps a ConfigMap in step with every WebService, and reports in its status.
 ///
-/// Serves probes (/livez, /readyz) and Prometheus metrics (/metrics) over HTTP. Safe to stop or kill at any time.
+/// Serves probes (/livez, /readyz) over HTTP, and Prometheus metrics (/metrics) over HTTP or TLS. Safe to stop or kill at any time.
 #[derive(Debug, Clone, Parser)]
 #[command(name = "webservice-controller", version)]
 pub struct Config {
@@ -49,6 +50,18 @@ pub struct Config {
         default_value = "[::]:8080"
     )]
     pub metrics_address: SocketAddr,
+
+    /// Serve /metrics over TLS, with tls.crt and tls.key in this directory, usually a mounted Secret; they may change at any time
+    #[arg(long, env = "CONTROLLER_METRICS_TLS_DIR", value_name = "DIRECTORY")]
+    pub metrics_tls_dir: Option<PathBuf>,
+
+    /// Let /metrics be read by those only whose token may get it by RBAC, over TLS; self-signed without --metrics-tls-dir
+    #[arg(long, env = "CONTROLLER_METRICS_AUTH")]
+    pub metrics_auth: bool,
+
+    /// The debug endpoints
+    #[command(flatten)]
+    pub debug: DebugArgs,
 
     /// How long running passes may finish after SIGTERM
     #[arg(long, env = "CONTROLLER_SHUTDOWN_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]

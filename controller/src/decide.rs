@@ -66,6 +66,10 @@ pub enum Action {
 }
 
 impl Action {
+    /// All that [`Self::as_str`] gives.
+    pub const WORDS: [&str; 9] =
+        ["create", "update", "adopt", "replace", "cleanup", "release", "noop", "requeue", "refuse"];
+
     /// The word for it, in output and logs.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {

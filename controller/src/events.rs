@@ -1,12 +1,16 @@
 //! Events: what `kubectl describe` shows of transitions.
 //!
-//! They are sent beside the passes, from a bounded queue: an event that cannot be sent is dropped, never waited for.
+//! They are sent beside the passes, from a bounded queue: an event that cannot be sent is dropped, never waited for. While
+//! objects wait for their pass, few are sent: a person waits for the objects, and each event is one more write.
+
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use webservice_api::conditions::Reason;
 use webservice_api::constants::{API_VERSION, FIELD_MANAGER, KIND};
@@ -18,6 +22,8 @@ use crate::failure::Failure;
 const MAX_NOTE: usize = 1024;
 /// Events that may wait to be sent.
 const WAITING: usize = 1024;
+/// How long the next event is held back while there is work that waits.
+const HELD_BACK: Duration = Duration::from_millis(100);
 
 /// Receives transitions.
 pub trait Events: Send + Sync {
@@ -36,13 +42,20 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// A publisher and the task that sends for it, until `stop`.
-    pub fn new(client: Client, stop: CancellationToken) -> (Self, impl Future<Output = ()>) {
+    /// A publisher and the task that sends for it, until `stop`. `is_busy` tells whether there is work that waits.
+    pub fn new(
+        client: Client,
+        is_busy: impl Fn() -> bool,
+        stop: CancellationToken,
+    ) -> (Self, impl Future<Output = ()>) {
         let reporter = Reporter { controller: FIELD_MANAGER.into(), instance: hostname() };
         let recorder = Recorder::new(client, reporter);
         let (waiting, mut next) = mpsc::channel::<(Event, ObjectReference)>(WAITING);
         let send = async move {
             while let Some(Some((event, about))) = stop.run_until_cancelled(next.recv()).await {
+                if is_busy() {
+                    _ = timeout(HELD_BACK, stop.cancelled()).await;
+                }
                 match recorder
                     .publish(&event, &about)
                     .await

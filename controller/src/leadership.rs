@@ -1,12 +1,13 @@
 //! Who may write: one of several replicas at a time, or a process that runs alone.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use kube::Client;
 use tokio::sync::watch;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use webservice_api::constants::FIELD_MANAGER;
-use webservice_ops::probes::Check;
 
 use crate::engine::lease::{BootClock, Elector, Fence, KubeLease, Lost, Role, Settings, unique_identity};
 
@@ -16,46 +17,35 @@ pub const LEASE: &str = FIELD_MANAGER;
 /// This process's part in the election, if there is one.
 pub struct Leadership {
     elector: Option<Elector<KubeLease>>,
-    fence: Fence,
-    role: watch::Receiver<Role>,
+    standing: Standing,
 }
 
 impl Leadership {
     /// For a process that runs alone: it leads from the start.
     #[must_use]
     pub fn unopposed() -> Self {
-        let (_, role) = watch::channel(Role::Leader);
-        Self { elector: None, fence: Fence::always_open(Arc::new(BootClock)), role }
+        Self { elector: None, standing: Standing::unopposed() }
     }
 
     /// A candidate for the Lease in `namespace`.
     #[must_use]
     pub fn candidate(client: Client, namespace: &str, host: &str) -> Self {
         let lease = KubeLease::new(client, namespace, LEASE);
-        let elector = Elector::new(Settings::new(LEASE, unique_identity(host)), lease, Arc::new(BootClock));
-        Self { fence: elector.fence(), role: elector.role(), elector: Some(elector) }
+        let identity = unique_identity(host);
+        let elector = Elector::new(Settings::new(LEASE, identity.clone()), lease, Arc::new(BootClock));
+        let standing = Standing {
+            identity: Some(identity),
+            role: elector.role(),
+            fence: elector.fence(),
+            leads_since: Arc::default(),
+        };
+        Self { elector: Some(elector), standing }
     }
 
-    /// What no request of a leader may pass.
+    /// What can be told of it.
     #[must_use]
-    pub fn fence(&self) -> Fence {
-        self.fence.clone()
-    }
-
-    /// The role, now and as it changes.
-    #[must_use]
-    pub fn role(&self) -> watch::Receiver<Role> {
-        self.role.clone()
-    }
-
-    /// Holds while the process leads or waits for its turn.
-    #[must_use]
-    pub fn check(&self) -> Check {
-        let role = self.role();
-        Check::new("leader-election", move || match *role.borrow() {
-            Role::Retired => Err("the lease was lost; the process is about to end".to_owned()),
-            Role::Leader | Role::Standby { .. } => Ok(()),
-        })
+    pub fn standing(&self) -> Standing {
+        self.standing.clone()
     }
 
     /// Waits for the lead, works while it lasts, and gives it up. `work` gets the token that ends it.
@@ -77,6 +67,8 @@ impl Leadership {
             return Ok(());
         }
         tracing::info!(lease = LEASE, "leading");
+        // A process leads once in its life.
+        let _ = self.standing.leads_since.set(Instant::now());
         let stop = shutdown.child_token();
         let worked = CancellationToken::new();
         let working = async {
@@ -94,5 +86,53 @@ impl Leadership {
             elector.release().await;
         }
         held
+    }
+}
+
+/// What can be told of a process's part in the election. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// The name of the process in the election; none where there is no election.
+    pub identity: Option<String>,
+    role: watch::Receiver<Role>,
+    fence: Fence,
+    leads_since: Arc<OnceLock<Instant>>,
+}
+
+impl Standing {
+    /// That of a process that runs alone.
+    #[must_use]
+    pub fn unopposed() -> Self {
+        Self {
+            identity: None,
+            role: watch::channel(Role::Leader).1,
+            fence: Fence::always_open(Arc::new(BootClock)),
+            leads_since: Arc::new(OnceLock::from(Instant::now())),
+        }
+    }
+
+    /// What no request of a leader may pass.
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.fence.clone()
+    }
+
+    /// The role now.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role.borrow().clone()
+    }
+
+    /// How long the process has been leading.
+    #[must_use]
+    pub fn leading_for(&self) -> Option<Duration> {
+        let leads = self.role() == Role::Leader;
+        self.leads_since.get().filter(|_| leads).map(Instant::elapsed)
+    }
+
+    /// The time until the fence closes, unless the lease is renewed; none where there is no election or no lead.
+    #[must_use]
+    pub fn fence_closes_in(&self) -> Option<Duration> {
+        self.identity.as_ref().and_then(|_| self.fence.budget(Duration::MAX).ok())
     }
 }

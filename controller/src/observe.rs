@@ -11,7 +11,7 @@ use webservice_api::conditions::Reason;
 use webservice_api::constants::child_name;
 
 use crate::dependencies::{Gate, gate};
-use crate::engine::{Cached, ObjectKey, Store};
+use crate::engine::{Cached, ObjectKey, Scope, Store};
 use crate::failure::Failure;
 use crate::records::{ChildRecord, WebServiceRecord};
 use crate::writes::Writes;
@@ -23,6 +23,14 @@ pub struct Caches {
     pub webservices: Arc<Store<WebServiceRecord>>,
     /// All ConfigMaps of the scope that carry our label.
     pub children: Arc<Store<ChildRecord>>,
+}
+
+impl Caches {
+    /// Waits until both show all of `scope`.
+    pub async fn wait_synced_in(&self, scope: &Scope) {
+        self.webservices.wait_synced_in(scope).await;
+        self.children.wait_synced_in(scope).await;
+    }
 }
 
 /// Everything that a decision rests on.

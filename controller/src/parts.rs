@@ -1,41 +1,43 @@
 //! What watches, workers and metrics share, and how they are put together.
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, RwLock};
 
+use futures::FutureExt;
+use futures::future::{join_all, select_all};
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use webservice_api::constants::CHILD_SELECTOR;
-use webservice_ops::probes::Check;
 
 use crate::config::Config;
 use crate::dependencies::Dependents;
 use crate::engine::feeder::watch_config;
-use crate::engine::lease::Role;
 use crate::engine::workers::Limits;
 use crate::engine::{
     Backoff, Feeder, ObjectKey, OwnWrites, Priority, Reconciler, Scope, Sink, Store, Watched, WorkQueue,
     WorkerPool,
 };
 use crate::events::Publisher;
-use crate::metrics::{Metrics, State};
+use crate::heard::Heard;
+use crate::leadership::Standing;
+use crate::metrics::Metrics;
 use crate::observe::Caches;
 use crate::reconcile::Context;
-use crate::records::{ChildRecord, RawChild, RawWebService, WebServiceRecord};
+use crate::records::{RawChild, RawWebService};
 use crate::sinks::Wake;
+use crate::traced::Traced;
+use crate::vitals::{Vitals, Watches};
 use crate::writes::{Guard, Writes};
 
 /// What watches, workers and metrics share.
 pub(crate) struct Parts {
     scopes: Vec<Scope>,
-    pub(crate) caches: Caches,
+    caches: Caches,
     queue: Arc<WorkQueue<ObjectKey>>,
     own_writes: Arc<OwnWrites<ObjectKey>>,
-    pub(crate) wake: Arc<Wake>,
+    wake: Arc<Wake>,
 }
 
 impl Parts {
@@ -45,7 +47,7 @@ impl Parts {
             webservices: Store::new(scopes.clone()).into(),
             children: Store::new(scopes.clone()).into(),
         };
-        let queue = Arc::new(WorkQueue::new(Arc::<Metrics>::clone(metrics)));
+        let queue = Arc::new(WorkQueue::new(Arc::new(metrics.queue.clone())));
         let woken = Arc::clone(&queue);
         let own_writes = Arc::new(OwnWrites::new(move |key| woken.add(key, Priority::Live)));
         let wake = Arc::new(Wake {
@@ -54,25 +56,51 @@ impl Parts {
             own_writes: Arc::clone(&own_writes),
             dependents: Dependents::default(),
             metrics: Arc::clone(metrics),
-            is_leading: AtomicBool::new(false),
+            served: RwLock::default(),
         });
         Self { scopes, caches, queue, own_writes, wake }
     }
 
-    pub(crate) fn state(&self, role: watch::Receiver<Role>) -> State {
-        State {
-            role,
+    /// What can be told of it all.
+    pub(crate) fn vitals(&self, watches: Watches, heard: Arc<Heard>, standing: Standing) -> Vitals {
+        Vitals {
             caches: self.caches.clone(),
             queue: Arc::clone(&self.queue),
+            backoff: Arc::clone(&self.wake.backoff),
             own_writes: Arc::clone(&self.own_writes),
+            watches,
+            heard,
+            standing,
         }
     }
 
+    /// Tells whether keys wait for a worker.
+    pub(crate) fn is_busy(&self) -> impl Fn() -> bool + Send + use<> {
+        let queue = Arc::clone(&self.queue);
+        move || !queue.is_empty()
+    }
+
+    /// Waits until the caches show all of one scope: from then on there is something to work on. The others may take longer,
+    /// or for ever where a right is missing.
     pub(crate) async fn synced(&self) {
-        self.caches.webservices.wait_synced().await;
-        self.caches.children.wait_synced().await;
+        let scopes = self.scopes.iter().map(|scope| self.caches.wait_synced_in(scope).boxed());
+        select_all(scopes).await;
         let Caches { webservices, children } = &self.caches;
         tracing::info!(webservices = webservices.len(), children = children.len(), "caches are synced");
+    }
+
+    /// Has each scope worked on, as soon as the caches show all of it.
+    pub(crate) fn serve_what_is_synced(&self) -> impl Future<Output = ()> + Send + use<> {
+        let (caches, wake) = (self.caches.clone(), Arc::clone(&self.wake));
+        let scopes = self.scopes.clone();
+        async move {
+            let (caches, wake) = (&caches, &wake);
+            let serve = |scope: Scope| async move {
+                caches.wait_synced_in(&scope).await;
+                wake.serve(&scope, &caches.webservices);
+            };
+            join_all(scopes.into_iter().map(serve)).await;
+        }
     }
 
     /// Starts the watches of both kinds, one per scope.
@@ -96,19 +124,20 @@ impl Parts {
         self,
         client: Client,
         events: Publisher,
-        metrics: Arc<Metrics>,
+        metrics: &Arc<Metrics>,
         limits: Limits,
         passes: impl FnOnce(Context) -> R,
-    ) -> WorkerPool<R> {
+    ) -> WorkerPool<Traced<R>> {
         let guard = Guard { own_writes: Arc::clone(&self.own_writes), caches: self.caches.clone() };
         let context = Context {
             caches: self.caches,
             writes: Arc::new(Writes::new(client, Some(guard))),
             events: Box::new(events),
             own_writes: self.own_writes,
-            metrics: Arc::clone(&metrics),
+            metrics: Arc::clone(metrics),
         };
-        WorkerPool::new(passes(context), self.queue, Arc::clone(&self.wake.backoff), metrics, limits)
+        let (backoff, observer) = (Arc::clone(&self.wake.backoff), Arc::new(metrics.passes.clone()));
+        WorkerPool::new(Traced(passes(context)), self.queue, backoff, observer, limits)
     }
 }
 
@@ -143,30 +172,5 @@ impl Watch<'_> {
             running.run(|| watcher(api.clone(), config.clone()), |object: K| V::from(object), &stop).await;
         });
         feeder
-    }
-}
-
-/// The running watches.
-#[derive(Default)]
-pub(crate) struct Watches {
-    webservices: Vec<Arc<Feeder<WebServiceRecord>>>,
-    children: Vec<Arc<Feeder<ChildRecord>>>,
-}
-
-impl Watches {
-    /// What must hold for the controller to be ready.
-    pub(crate) fn into_checks(self, caches: &Caches) -> Vec<Check> {
-        let Caches { webservices, children } = caches.clone();
-        let synced = move || {
-            let is_synced = webservices.is_synced() && children.is_synced();
-            is_synced.then_some(()).ok_or_else(|| "the first full lists are not complete".to_owned())
-        };
-        let working = move || {
-            let problems = self.webservices.iter().map(|feeder| feeder.problem());
-            let problems = problems.chain(self.children.iter().map(|feeder| feeder.problem()));
-            let told: Vec<_> = problems.flatten().map(|problem| problem.to_string()).collect();
-            if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
-        };
-        vec![Check::new("caches-synced", synced), Check::new("watches", working)]
     }
 }

@@ -8,9 +8,9 @@ use prometheus_client::registry::Registry;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use webservice_ops::listen::{BindError, Listener, bind};
-use webservice_ops::probes::{self, Check};
-use webservice_ops::server::{MAX_CONNECTIONS, Server};
+use webservice_ops::listen::BindError;
+use webservice_ops::server::Transport;
+use webservice_ops::{debug, probes};
 
 use crate::certificates::{self, CertificateMetrics, Keeper};
 use crate::client::{self, ClientError};
@@ -19,11 +19,15 @@ use crate::engine::lease::Lost;
 use crate::engine::workers::Limits;
 use crate::engine::{ObjectKey, Reconciler, WorkerPool};
 use crate::events::{Publisher, hostname};
-use crate::leadership::Leadership;
-use crate::metrics::Metrics;
+use crate::health;
+use crate::heard::Heard;
+use crate::leadership::{Leadership, Standing};
+use crate::metrics::{Metrics, State};
 use crate::parts::Parts;
+use crate::ports::{Ports, Routes};
 use crate::reconcile::Context;
 use crate::registered;
+use crate::scrape::{self, TlsError};
 
 /// Why the process cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +38,9 @@ pub enum RunError {
     /// There is no way to the API server.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// The metrics cannot be served as they should be.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Another process leads now.
     #[error(
         "failed to keep the lease: {0}; another controller takes over, and this one starts again as a standby"
@@ -62,36 +69,42 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     shutdown: CancellationToken,
     passes: impl FnOnce(Context) -> R,
 ) -> Result<(), RunError> {
-    let listeners = Listeners::bind(&config)?;
+    let listening = Ports::bind(&config)?;
     let mut registry = webservice_ops::metrics::registry();
     let metrics = Metrics::register(&mut registry, config.concurrency);
     let certificate_metrics = CertificateMetrics::register(&mut registry);
-    let Clients { watching, calling, asking, leadership, server, namespace } =
+    let Clients { watching, calling, asking, reviewing, leadership, server, heard, namespace } =
         Clients::connect(&config, &metrics).await?;
     let parts = Parts::new(&config, &metrics);
-    registry.register_collector(Box::new(parts.state(leadership.role())));
+    let limits =
+        Limits { concurrency: config.concurrency, drain: config.shutdown_grace, ..Limits::default() };
 
     // Watches and ports outlive the workers: passes that finish still see the world, and probes still answer.
     let afterwards = CancellationToken::new();
     let tasks = TaskTracker::new();
     let watches = parts.watch(&watching, &afterwards, &tasks);
-    let (publisher, send_events) = Publisher::new(calling.clone(), afterwards.clone());
+    let (publisher, send_events) = Publisher::new(calling.clone(), parts.is_busy(), afterwards.clone());
     tasks.spawn(send_events);
-    let mut checks = watches.into_checks(&parts.caches);
-    checks.push(leadership.check());
-    checks.extend(registered::check(&config, asking, &namespace, &afterwards, &tasks));
+    let vitals = parts.vitals(watches, heard, leadership.standing());
+    registry.register_collector(Box::new(State(vitals.clone())));
+    let transport = transport(&config, &metrics, &afterwards, &tasks).await?;
     let keeper = Keeper::new(&config.webhook, &namespace, &calling, certificate_metrics);
-    listeners.serve(&server, checks, registry, &afterwards, &tasks);
+    let mut ready = health::ready(&vitals);
+    ready.extend(registered::check(&config, asking, &namespace, &afterwards, &tasks));
+    let routes = Routes {
+        probes: probes::router(health::alive(&vitals, &limits), ready),
+        metrics: (scrapes(registry, reviewing), transport),
+        debug: debug::log().merge(debug::state(move || crate::debug::state(&vitals))),
+    };
+    listening.serve(routes, &server, &afterwards, &tasks);
 
     let ended = if shutdown.run_until_cancelled(parts.synced()).await.is_some() {
-        let limits =
-            Limits { concurrency: config.concurrency, drain: config.shutdown_grace, ..Limits::default() };
-        let (wake, webservices) = (Arc::clone(&parts.wake), Arc::clone(&parts.caches.webservices));
-        let pool = parts.pool(calling, publisher, metrics, limits, passes);
+        let serving = parts.serve_what_is_synced();
+        let pool = parts.pool(calling, publisher, &metrics, limits, passes);
         let work = async |stop: CancellationToken| {
-            wake.lead(&webservices);
             // Certificates first: nothing can be created before the webhook has one.
-            tokio::join!(certificates::keep(keeper, &stop), work(&pool, &stop));
+            let kept = certificates::keep(keeper, &stop);
+            tokio::join!(kept, stop.run_until_cancelled(serving), work(&pool, &stop));
         };
         leadership.lead(&shutdown, work).await
     } else {
@@ -106,44 +119,33 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     Ok(ended?)
 }
 
+/// How the metrics travel. With a check of tokens never in the clear.
+async fn transport(
+    config: &Config,
+    metrics: &Metrics,
+    stop: &CancellationToken,
+    tasks: &TaskTracker,
+) -> Result<Transport, TlsError> {
+    let errors = metrics.handshake_errors.clone();
+    match &config.metrics_tls_dir {
+        Some(directory) => scrape::tls_from(directory, errors, stop, tasks).await,
+        None if config.metrics_auth => scrape::self_signed_tls(errors),
+        None => Ok(Transport::Plain),
+    }
+}
+
+fn scrapes(registry: Registry, reviewing: Option<Client>) -> axum::Router {
+    let everybody = webservice_ops::metrics::router(registry);
+    match reviewing {
+        Some(client) => scrape::behind_rbac(everybody, client),
+        None => everybody,
+    }
+}
+
 async fn work<R: Reconciler>(pool: &WorkerPool<R>, stop: &CancellationToken) {
     let dropped = pool.run(stop).await;
     if dropped > 0 {
         tracing::warn!(dropped, "passes were dropped at the deadline; the next controller repeats them");
-    }
-}
-
-/// The addresses that are listened on.
-struct Listeners {
-    probes: Listener,
-    metrics: Listener,
-}
-
-impl Listeners {
-    fn bind(config: &Config) -> Result<Self, BindError> {
-        Ok(Self {
-            probes: bind("probes", config.probe_address)?,
-            metrics: bind("metrics", config.metrics_address)?,
-        })
-    }
-
-    fn serve(
-        self,
-        server: &http::Uri,
-        checks: Vec<Check>,
-        registry: Registry,
-        stop: &CancellationToken,
-        tasks: &TaskTracker,
-    ) {
-        let (probes, metrics) = (self.probes.address(), self.metrics.address());
-        tracing::info!(%probes, %metrics, %server, version = env!("CARGO_PKG_VERSION"), "listening");
-        let routes = [
-            (self.probes, probes::router(checks)),
-            (self.metrics, webservice_ops::metrics::router(registry)),
-        ];
-        for (listener, router) in routes {
-            tasks.spawn(Server::plain(listener, router, MAX_CONNECTIONS).run_until(stop.clone()));
-        }
     }
 }
 
@@ -153,8 +155,11 @@ struct Clients {
     calling: Client,
     /// For what every replica asks, whether or not it leads.
     asking: Client,
+    /// Where those who read the metrics are asked for a token.
+    reviewing: Option<Client>,
     leadership: Leadership,
     server: http::Uri,
+    heard: Arc<Heard>,
     /// This process's own.
     namespace: String,
 }
@@ -162,9 +167,15 @@ struct Clients {
 impl Clients {
     async fn connect(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, ClientError> {
         let cluster = client::config(config.kubeconfig.clone()).await?;
+        let heard = Arc::<Heard>::default();
+        let host: Arc<str> =
+            cluster.cluster_url.authority().map_or("", |authority| authority.as_str()).into();
         let count = || {
-            let metrics = Arc::clone(metrics);
-            move |method: &http::Method, code| metrics.requested(method, code)
+            let (metrics, heard, host) = (Arc::clone(metrics), Arc::clone(&heard), Arc::clone(&host));
+            move |method: &http::Method, code| {
+                metrics.requested(&host, method, code);
+                heard.answered(code);
+            }
         };
         let namespace =
             config.leader_election_namespace.as_ref().unwrap_or(&cluster.default_namespace).clone();
@@ -175,11 +186,13 @@ impl Clients {
             Leadership::unopposed()
         };
         Ok(Self {
-            watching: client::watching(&cluster, count())?,
-            calling: client::calling(&cluster, count(), leadership.fence())?,
-            asking: client::calling(&cluster, count(), Leadership::unopposed().fence())?,
+            watching: client::watching(&cluster, count(), &heard)?,
+            calling: client::calling(&cluster, count(), leadership.standing().fence())?,
+            asking: client::calling(&cluster, count(), Standing::unopposed().fence())?,
+            reviewing: config.metrics_auth.then(|| client::reviewing(&cluster, count())).transpose()?,
             leadership,
             server: cluster.cluster_url,
+            heard,
             namespace,
         })
     }

@@ -1,15 +1,14 @@
 //! From events to keys: which WebServices look again when an object has changed.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use webservice_api::WebServiceStatus;
 use webservice_api::constants::owner_name;
 
 use crate::dependencies::Dependents;
 use crate::engine::feeder::ProblemKind;
-use crate::engine::{Backoff, Change, ObjectKey, OwnWrites, Priority, Sink, Store, WorkQueue};
-use crate::metrics::Metrics;
+use crate::engine::{Backoff, Change, ObjectKey, OwnWrites, Priority, Scope, Sink, Store, WorkQueue};
+use crate::metrics::{ByKind, CONFIG_MAP, Metrics, WEB_SERVICE};
 use crate::records::{ChildRecord, WebServiceRecord};
 
 /// What the watches of both kinds tell.
@@ -24,20 +23,25 @@ pub struct Wake {
     pub dependents: Dependents,
     /// Where failures are counted.
     pub metrics: Arc<Metrics>,
-    /// Whether keys are wanted. A standby follows the watches and queues nothing: what it has not seen being worked on would
-    /// only pile up.
-    pub is_leading: AtomicBool,
+    /// Where keys are wanted. A standby follows the watches and queues nothing: what it has not seen being worked on would only
+    /// pile up. And a scope of which the caches do not show all yet is not worked on.
+    pub served: RwLock<Vec<Scope>>,
 }
 
 impl Wake {
-    /// From now on keys are wanted: those of all objects, and of whatever changes.
-    pub fn lead(&self, webservices: &Store<WebServiceRecord>) {
-        self.is_leading.store(true, Ordering::SeqCst);
-        webservices.for_each(|key, _| self.queue.add(key.clone(), Priority::Initial));
+    /// From now on keys of `scope` are wanted: those of all objects, and of whatever changes.
+    pub fn serve(&self, scope: &Scope, webservices: &Store<WebServiceRecord>) {
+        self.served.write().unwrap_or_else(PoisonError::into_inner).push(scope.clone());
+        webservices.for_each(|key, _| {
+            if scope.covers(key.namespace()) {
+                self.queue.add(key.clone(), Priority::Initial);
+            }
+        });
     }
 
     fn add(&self, key: ObjectKey, priority: Priority) {
-        if self.is_leading.load(Ordering::SeqCst) {
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        if served.iter().any(|scope| scope.covers(key.namespace())) {
             self.queue.add(key, priority);
         }
     }
@@ -85,12 +89,17 @@ fn wish(record: &WebServiceRecord) -> (&str, i64, bool) {
 
 /// What is watched, by whom it wakes.
 pub trait Waking: Sized {
+    /// Its kind, where failures of its watch are counted.
+    const KIND: ByKind;
+
     /// Queues those who should look again because of `change`.
     fn wake(queue: &Wake, key: &ObjectKey, priority: Priority, change: &Change<Self>);
 }
 
 /// A WebService wakes itself and those that depend on it.
 impl Waking for WebServiceRecord {
+    const KIND: ByKind = WEB_SERVICE;
+
     fn wake(queue: &Wake, key: &ObjectKey, priority: Priority, change: &Change<Self>) {
         match Echo::of(change) {
             Echo::NewLife => {
@@ -109,6 +118,8 @@ impl Waking for WebServiceRecord {
 
 /// A child wakes the WebService that its name belongs to, whatever its owner references say.
 impl Waking for ChildRecord {
+    const KIND: ByKind = CONFIG_MAP;
+
     fn wake(queue: &Wake, key: &ObjectKey, priority: Priority, _change: &Change<Self>) {
         if let Some(owner) = owner_name(key.name()) {
             queue.add(key.sibling(owner), priority);
@@ -130,7 +141,7 @@ impl<V: Waking> Sink<V> for Wake {
     }
 
     fn failed(&self, kind: ProblemKind) {
-        self.metrics.watch_failed(kind);
+        self.metrics.watch_failed(V::KIND, kind);
     }
 }
 

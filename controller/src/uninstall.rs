@@ -25,7 +25,7 @@ use crate::config::scopes;
 use crate::engine::Scope;
 use crate::engine::lease::{BootClock, Clock};
 use crate::failure::Failure;
-use crate::leadership::{LEASE, Leadership};
+use crate::leadership::{LEASE, Standing};
 use crate::registration::Registrations;
 use crate::release;
 use crate::tenure::{Tenure, Verdict};
@@ -110,7 +110,7 @@ pub enum UninstallError {
 /// What was not done, why, and how to go on.
 pub async fn run(args: UninstallArgs, shutdown: CancellationToken) -> Result<(), UninstallError> {
     let cluster = client::config(args.kubeconfig.clone()).await?;
-    let client = client::calling(&cluster, |_: &http::Method, _| (), Leadership::unopposed().fence())?;
+    let client = client::calling(&cluster, |_: &http::Method, _| (), Standing::unopposed().fence())?;
     let namespace = args.namespace.clone().unwrap_or(cluster.default_namespace);
     let mut uninstall = Uninstall { client, namespace, args, tenure: Tenure::default() };
     shutdown.run_until_cancelled(uninstall.run()).await.unwrap_or(Err(UninstallError::Stopped))

@@ -12,12 +12,16 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, prometheus_text};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry};
+use rustix::process::{Resource, getrlimit};
 
-/// A registry that has the metrics of every process: the usual `process_*`.
+/// A registry that has the metrics of every process: which build it is, and the usual `process_*`.
 #[must_use]
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
+    let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+    registry.register("webservice_build", "1; the label tells the version", build);
     registry.register_collector(Box::new(Process));
     registry
 }
@@ -83,19 +87,34 @@ impl Collector for Process {
         for (name, help, value) in [
             ("process_resident_memory_bytes", "Resident memory, in bytes", field(24) * page),
             ("process_virtual_memory_bytes", "Virtual memory, in bytes", field(23)),
-            ("process_threads", "Threads", field(20)),
+            ("process_threads", "Threads of the process", field(20)),
             ("process_open_fds", "Open file descriptors", open_files()),
+            ("process_max_fds", "Most file descriptors that may be open", most_files()),
         ] {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));
             write(&mut encoder, name, help, &gauge)?;
         }
-        Ok(())
+        let started = ConstGauge::new(boot_time() + seconds(field(22)));
+        write(&mut encoder, "process_start_time_seconds", "Start of the process, in Unix time", &started)
     }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 ticks")]
 fn seconds(ticks: u64) -> f64 {
     ticks as f64 / rustix::param::clock_ticks_per_second() as f64
+}
+
+/// When the machine was started, in Unix time.
+fn boot_time() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    stat.lines()
+        .find_map(|line| line.strip_prefix("btime "))
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or_default()
+}
+
+fn most_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
 fn open_files() -> u64 {
@@ -120,7 +139,11 @@ mod tests {
         };
         assert!(value("process_resident_memory_bytes ") > 100_000.0, "{text}");
         assert!(value("process_open_fds ") > 2.0, "{text}");
+        assert!(value("process_max_fds ") >= value("process_open_fds "), "{text}");
         assert!(value("process_cpu_seconds_total ") >= 0.0, "{text}");
+        let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs_f64();
+        let age = now - value("process_start_time_seconds ");
+        assert!((-2.0..3600.0).contains(&age), "{age}: {text}");
     }
 
     #[test]

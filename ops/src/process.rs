@@ -23,9 +23,9 @@ pub fn run<E: Error + 'static>(
     log: &LogArgs,
     work: impl AsyncFnOnce(CancellationToken) -> Result<(), E>,
 ) -> ExitCode {
-    let result = try_run(log, work);
+    let ended = try_run(program, log, work);
     logging::flush();
-    match result {
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{program}: {error}");
@@ -35,10 +35,11 @@ pub fn run<E: Error + 'static>(
 }
 
 fn try_run<E: Error + 'static>(
+    program: &str,
     log: &LogArgs,
     work: impl AsyncFnOnce(CancellationToken) -> Result<(), E>,
 ) -> Result<(), Box<dyn Error>> {
-    logging::init(log)?;
+    logging::init(program, log)?;
     runtime()?.block_on(async {
         let shutdown = shutdown::on_signal()?;
         Ok(work(shutdown).await?)

@@ -9,6 +9,7 @@ use axum::body::{Bytes, HttpBody};
 use http_body_util::BodyExt;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
+use crate::json::Condensed;
 use crate::refusal::Refusal;
 
 /// Longest body, as in controller-runtime: an update carries the object twice, an object is at most 3 MiB in a request,
@@ -51,7 +52,7 @@ pub(crate) struct Budget {
     discarded: Arc<Semaphore>,
 }
 
-/// A whole body, counted while it is held.
+/// What is kept of a body, counted while it is held.
 #[derive(Debug)]
 pub(crate) struct Payload<'b> {
     bytes: Bytes,
@@ -80,8 +81,8 @@ impl Budget {
         }
     }
 
-    /// Reads a body to its end. It is counted as it arrives, so that a slow caller occupies only what it has sent. One that
-    /// is there in one piece, as reviews are, waits for nothing and so is not counted.
+    /// Reads a body to its end, condensed. It is counted as it arrives, so that a slow caller occupies only what it has sent.
+    /// One that is there in one piece, as reviews are, waits for nothing: it is neither counted nor copied.
     pub(crate) async fn read(&self, body: &mut impl RequestBody) -> Result<Payload<'_>, Refusal> {
         let declared = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         if declared > MAX_BODY {
@@ -92,17 +93,20 @@ impl Budget {
         if body.is_end_stream() {
             return Ok(Payload { bytes: first, _reserved: reserved });
         }
-        reserved.add(UNFINISHED + first.len()).await?;
-        let mut whole = Vec::with_capacity(declared);
-        whole.extend_from_slice(&first);
-        while let Some(chunk) = next_chunk(body).await? {
-            if whole.len() + chunk.len() > MAX_BODY {
+        let (mut length, mut condensed) = (0, Condensed::default());
+        let mut chunk = Some(first);
+        while let Some(bytes) = chunk {
+            length += bytes.len();
+            if length > MAX_BODY {
                 return Err(Refusal::TooLarge);
             }
-            reserved.add(chunk.len()).await?;
-            whole.extend_from_slice(&chunk);
+            reserved.hold(UNFINISHED + condensed.size() + bytes.len()).await?;
+            condensed.push(&bytes);
+            // Before the next one comes: its memory serves that one too.
+            drop(bytes);
+            chunk = next_chunk(body).await?;
         }
-        Ok(Payload { bytes: whole.into(), _reserved: reserved })
+        Ok(Payload { bytes: condensed.into_text().into(), _reserved: reserved })
     }
 
     /// Reads what is left of a refused body for a moment, beside the answer, and forgets it: a caller that is still sending
@@ -133,13 +137,15 @@ struct Reserved<'b> {
 }
 
 impl Reserved<'_> {
-    async fn add(&mut self, bytes: usize) -> Result<(), Refusal> {
+    /// Sees to it that at least so many are reserved.
+    async fn hold(&mut self, bytes: usize) -> Result<(), Refusal> {
         let order = Ordering::Relaxed;
-        if self.last.is_some() {
+        let missing = bytes.saturating_sub(self.bytes);
+        if missing == 0 || self.last.is_some() {
             return Ok(());
         }
-        if self.budget.left.fetch_update(order, order, |left| left.checked_sub(bytes)).is_ok() {
-            self.bytes += bytes;
+        if self.budget.left.fetch_update(order, order, |left| left.checked_sub(missing)).is_ok() {
+            self.bytes += missing;
             return Ok(());
         }
         let _place = self.budget.waiting.try_acquire().map_err(|_| Refusal::Busy)?;
@@ -203,6 +209,17 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_nobody_asks_for_is_not_held() {
+        let (budget, filler) = (Budget::default(), vec![b'a'; MAX_BODY / 2]);
+        let mut pieces = vec![&br#"{"annotations":{""#[..]];
+        pieces.extend(filler.chunks(UNFINISHED));
+        pieces.push(br#""}}"#);
+        let payload = read(&budget, chunked(&pieces)).await.unwrap();
+        assert_eq!(payload.as_slice(), br#"{"annotations":{}}"#);
+        assert!(budget.left.load(Ordering::Relaxed) > BUDGET - 3 * UNFINISHED);
+    }
+
+    #[tokio::test]
     async fn no_body_is_an_empty_body() {
         assert_eq!(read(&Budget::default(), Body::empty()).await.unwrap().as_slice(), b"");
     }
@@ -227,16 +244,16 @@ mod tests {
 
     #[tokio::test]
     async fn an_unfinished_body_has_its_part_of_the_budget_until_it_is_dropped() {
-        let budget = Budget::new(UNFINISHED + 3);
+        let budget = Budget::default();
         let held = read(&budget, chunked(&PIECES)).await.unwrap();
-        assert_eq!(budget.left.load(Ordering::Relaxed), 0);
+        assert!(budget.left.load(Ordering::Relaxed) < BUDGET - UNFINISHED);
         drop(held);
-        assert_eq!(budget.left.load(Ordering::Relaxed), UNFINISHED + 3);
+        assert_eq!(budget.left.load(Ordering::Relaxed), BUDGET);
     }
 
     #[tokio::test(start_paused = true)]
     async fn beyond_the_budget_one_body_at_a_time_is_read_and_others_wait_for_a_moment() {
-        let budget = Budget::new(UNFINISHED + 2);
+        let budget = Budget::new(UNFINISHED);
         let held = read(&budget, chunked(&PIECES)).await.unwrap();
         let began = Instant::now();
         let refusal = read(&budget, chunked(&PIECES)).await.unwrap_err();

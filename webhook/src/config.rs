@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use webservice_ops::args::{count, duration, positive_duration};
+use webservice_ops::debug::DebugArgs;
 use webservice_ops::logging::LogArgs;
 use webservice_ops::server::MAX_CONNECTIONS;
 
@@ -76,6 +77,10 @@ pub struct Config {
     /// How long open connections may finish after that. Both together must be shorter than the pod's grace period
     #[arg(long, env = "WEBHOOK_SHUTDOWN_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub shutdown_grace: Duration,
+
+    /// The debug endpoints
+    #[command(flatten)]
+    pub debug: DebugArgs,
 
     /// The log
     #[command(flatten)]

@@ -8,6 +8,7 @@
 //! Of what is read nothing but JSON is accepted. Of what is skipped it is only checked that strings and brackets are closed,
 //! so that a review which was cut off is refused. What it says in between has no part in the decision.
 
+mod condense;
 mod skip;
 
 use std::borrow::Cow;
@@ -15,6 +16,8 @@ use std::fmt;
 
 use serde::de::{self, Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
+
+pub use self::condense::Condensed;
 
 /// Depth of nesting that is followed, as in `serde_json`: the stack is finite. What is skipped may be deeper.
 const MAX_DEPTH: u8 = 127;

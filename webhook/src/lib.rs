@@ -22,10 +22,11 @@ pub mod decide;
 mod handlers;
 #[cfg(feature = "test-hooks")]
 pub mod hooks;
-mod json;
+pub mod json;
 mod line;
 mod metrics;
 mod readiness;
+pub mod reference;
 mod refusal;
 pub mod review;
 mod routes;

@@ -54,6 +54,11 @@ struct FileLabels {
     file: &'static str,
 }
 
+/// The values of the label `file`, and the names of the files elsewhere.
+pub(crate) const POLICY: &str = "policy";
+/// See [`POLICY`].
+pub(crate) const CLIENT_CA: &str = "client-ca";
+
 impl Metrics {
     /// All metrics, registered with `registry`.
     pub(crate) fn register(registry: &mut Registry, certificate: ServedCertificate) -> Self {

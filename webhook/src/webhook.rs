@@ -13,11 +13,11 @@ use webservice_ops::latest::{FileReader, Latest};
 use webservice_ops::listen::{BindError, bind};
 use webservice_ops::probes::Check;
 use webservice_ops::server::{Server, Transport};
-use webservice_ops::{metrics, probes};
+use webservice_ops::{debug, metrics, probes};
 
 use crate::clients::{self, ClientVerifier};
 use crate::config::Config;
-use crate::metrics::Metrics;
+use crate::metrics::{CLIENT_CA, Metrics, POLICY};
 use crate::routes::Admission;
 use crate::stop::Stop;
 use crate::terms::{self, LatestTerms};
@@ -50,6 +50,7 @@ pub struct Webhook {
     https: Server<Admission>,
     probes: Server,
     metrics: Server,
+    debug: Option<Server>,
     reloader: Reloader,
     policy: Option<FileReader<Policy>>,
     client_ca: Option<FileReader<ClientAuthorities>>,
@@ -73,8 +74,8 @@ impl Webhook {
         let counted = Metrics::register(&mut registry, certificate.clone());
         let mut checks = readiness::checks(certificate.clone(), stop.stopping.clone());
         let mut watched = Watched { metrics: &counted, checks: &mut checks };
-        let policy = watched.read("policy", config.policy.as_deref(), terms::parse_policy).await;
-        let client_ca = watched.read("client-ca", config.client_ca.as_deref(), clients::parse).await;
+        let policy = watched.read(POLICY, config.policy.as_deref(), terms::parse_policy).await;
+        let client_ca = watched.read(CLIENT_CA, config.client_ca.as_deref(), clients::parse).await;
         let terms = LatestTerms {
             policy: policy.as_ref().map_or_else(|| Latest::fixed(Policy::default()), FileReader::latest),
             exempt: config.exempt_users.clone().into(),
@@ -84,14 +85,18 @@ impl Webhook {
         let most = config.max_connections;
         let admission = Admission::new(&counted, config.max_in_flight, &terms);
         let errors = counted.handshake_errors();
+        let server =
+            |what, address, router| Ok::<_, BindError>(Server::plain(bind(what, address)?, router, most));
+        let debug_address = config.debug.debug_address;
         Ok(Self {
             https: Server {
                 transport: Transport::Tls { acceptor: tls::acceptor(certificate, verifier)?, errors },
                 draining: stop.draining.clone(),
                 ..Server::plain(bind("admission reviews", config.https_address)?, admission, most)
             },
-            probes: Server::plain(bind("probes", config.probe_address)?, probes::router(checks), most),
-            metrics: Server::plain(bind("metrics", config.metrics_address)?, metrics::router(registry), most),
+            probes: server("probes", config.probe_address, probes::router(vec![], checks))?,
+            metrics: server("metrics", config.metrics_address, metrics::router(registry))?,
+            debug: debug_address.map(|address| server("debug", address, debug::log())).transpose()?,
             reloader,
             policy,
             client_ca,
@@ -116,7 +121,7 @@ impl Webhook {
     /// a second later it is gone.
     pub async fn serve(self, shutdown: CancellationToken) {
         let addresses = self.addresses();
-        let Self { https, probes, metrics, stop, lame_duck, grace, .. } = self;
+        let Self { https, probes, metrics, debug: debugging, stop, lame_duck, grace, .. } = self;
         let Stop { refusing, closing, .. } = &stop;
         let connections = https.connections.clone();
         let tasks = TaskTracker::new();
@@ -131,6 +136,11 @@ impl Webhook {
         // Probes and metrics are served to the end: how the stop goes is of interest.
         tasks.spawn(probes.run_until(closing.clone()));
         tasks.spawn(metrics.run_until(closing.clone()));
+        if let Some(debugging) = debugging {
+            let address = debugging.listener.address();
+            tracing::info!(%address, "debug endpoints are served");
+            tasks.spawn(debugging.run_until(closing.clone()));
+        }
         let Addresses { https, probes, metrics } = addresses;
         tracing::info!(%https, %probes, %metrics, "listening");
 

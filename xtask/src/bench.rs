@@ -15,7 +15,7 @@ pub(crate) struct Args {
     /// Which
     #[arg(value_enum)]
     program: Program,
-    /// How: --quick, --check, --only=W1,W3; all are listed by `cargo xtask bench webhook -- --help`
+    /// How: --quick, --check, --only=W1,W3; all are listed, with the time they take, by `cargo xtask bench PROGRAM -- --help`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     options: Vec<String>,
 }
@@ -24,19 +24,27 @@ pub(crate) struct Args {
 enum Program {
     /// The admission webhook: CPU time per call, latency, memory, start
     Webhook,
+    /// The controller, on real API servers: writes, time, memory, succession
+    Controller,
 }
 
 impl Program {
     const fn name(self) -> &'static str {
         match self {
             Self::Webhook => "webhook",
+            Self::Controller => "controller",
         }
     }
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     let mut build = cargo(&["build", "--release", "--locked", "--bins"]);
-    build.args(["--package=webservice-webhook", "--package=webservice-tests"]);
+    // All, whichever is measured: another selection of packages has other features, and so is built anew.
+    build.args([
+        "--package=webservice-webhook",
+        "--package=webservice-controller",
+        "--package=webservice-tests",
+    ]);
     let status = or_interrupt(async { build.status().await.context("failed to start cargo") }).await?;
     ensure!(status.success(), "failed to build what is measured, see above");
 

@@ -56,6 +56,7 @@ fn drifted() -> Result<Vec<Generated>> {
 fn all() -> Result<Vec<Generated>> {
     Ok(vec![
         Generated { path: "charts/webservice-operator/files/crd.yaml", content: crd_yaml()? },
+        Generated { path: "docs/reference/metrics.md", content: crate::metrics_page::page()? },
         Generated { path: "docs/reference/rules.md", content: rules_page() },
     ])
 }

@@ -12,6 +12,7 @@ mod controller;
 mod generate;
 mod interrupt;
 mod kubectl;
+mod metrics_page;
 mod operator;
 mod prove;
 mod terminal;

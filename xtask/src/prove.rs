@@ -24,6 +24,13 @@ enum Suite {
     Outages,
     /// 50 WebServices at rest for five minutes: no writes
     Steady,
+    /// Two writers at once, ten times each; 10,000 WebServices from a backlog through a restart
+    Engine {
+        /// A part of the names of its tests
+        name: Option<String>,
+    },
+    /// 20 changes a second while the controller is restarted every minute, for ten minutes
+    Soak,
     /// Defaults and rules over 100,000 generated objects; 1,000 of them put to the API server's schema, too
     Rules,
     /// The webhook under swaps, stops, storms, overload and nonsense: no failed call
@@ -65,6 +72,11 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             Suite::Chains => on_a_cluster(Some("chains"), &IN_FULL, &mut report).await,
             Suite::Outages => on_a_cluster(Some("outages"), &IN_FULL, &mut report).await,
             Suite::Steady => on_a_cluster(Some("steady"), &IN_FULL, &mut report).await,
+            Suite::Engine { name } => {
+                let filter = format!("engine::{}", name.unwrap_or_default());
+                on_a_cluster(Some(&filter), &IN_FULL, &mut report).await
+            }
+            Suite::Soak => on_a_cluster(Some("soak::"), &IN_FULL, &mut report).await,
             Suite::Rules => {
                 Part::Objects.run(&mut report).await?;
                 on_a_cluster(Some("agreement"), &IN_FULL, &mut report).await

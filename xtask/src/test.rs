@@ -58,7 +58,7 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
 const WITHOUT_CLUSTER: [&str; 4] = ["plugin", "reload", "webhook", "webhook_proofs"];
 
 /// Tests of the suite at a time: they wait most of the time, for the API server or for a deadline.
-const THREADS: usize = 6;
+const THREADS: &str = "--test-threads=6";
 
 /// The suite or a part of it, on a cluster that is there for it alone.
 pub(crate) async fn on_a_cluster(
@@ -72,9 +72,9 @@ pub(crate) async fn on_a_cluster(
     let started = Cluster::up(&name, Tier::ControlPlane, &options, &progress);
     report.time("cluster", started).await?;
     let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite", "--"]);
-    suite.args(filter).arg(format!("--test-threads={THREADS}"));
-    // A proof says how far it is while it runs.
-    suite.args((!environment.is_empty()).then_some("--nocapture"));
+    // A proof says how far it is while it runs, and no other disturbs it.
+    let how: &[&str] = if environment.is_empty() { &[THREADS] } else { &["--test-threads=1", "--nocapture"] };
+    suite.args(filter).args(how);
     suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
     report.command("cluster suite", &mut suite).await
 }

@@ -1,5 +1,6 @@
 //! What is counted of certificates: nothing but of the process that keeps them.
 
+use k8s_openapi::jiff::Timestamp;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -42,7 +43,7 @@ pub struct CertificateMetrics {
 impl CertificateMetrics {
     /// All of them, registered with `registry`.
     pub fn register(registry: &mut Registry) -> Self {
-        Self {
+        let metrics = Self {
             expiry: register(
                 registry,
                 "webservice_certificate_secret_expiry_timestamp_seconds",
@@ -61,16 +62,32 @@ impl CertificateMetrics {
                 "Times that the webhook's certificates or whom the API server trusts could not be looked after",
                 Counter::default(),
             ),
+        };
+        // Known from the start, so that a rate over them is right from the first one on.
+        for which in [Which::Ca, Which::Leaf] {
+            drop(metrics.renewals.get_or_create(&which.into()));
         }
+        metrics
     }
 
     /// This is what there is.
     pub(super) fn show(&self, state: &State) {
-        let ca = state.ca.as_ref().ok().map(|ca| (Which::Ca, ca.validity()));
-        let leaf = state.leaf.as_ref().ok().map(|leaf| (Which::Leaf, leaf.validity));
-        for (which, validity) in [ca, leaf].into_iter().flatten() {
-            self.expiry.get_or_create(&which.into()).set(validity.not_after.as_second());
+        if let Ok(ca) = &state.ca {
+            self.expires(Which::Ca, ca.validity().not_after);
         }
+        if let Ok(leaf) = &state.leaf {
+            self.expires(Which::Leaf, leaf.validity.not_after);
+        }
+    }
+
+    /// All series that there can be, for the reference page.
+    pub(crate) fn complete(&self) {
+        self.expires(Which::Ca, Timestamp::UNIX_EPOCH);
+        self.expires(Which::Leaf, Timestamp::UNIX_EPOCH);
+    }
+
+    fn expires(&self, which: Which, at: Timestamp) {
+        self.expiry.get_or_create(&which.into()).set(at.as_second());
     }
 
     /// A certificate was made.

@@ -110,6 +110,13 @@ impl<K: Clone + Eq + Hash> Backoff<K> {
         Some(Failure { delay, attempts, since, was_early: !delay.is_zero() })
     }
 
+    /// At most `most` of the failing keys, with what is known about them.
+    #[must_use]
+    pub fn failing(&self, most: usize) -> Vec<(K, Failure)> {
+        let keys: Vec<_> = self.lock().entries.keys().take(most).cloned().collect();
+        keys.into_iter().filter_map(|key| self.get(&key).map(|failure| (key, failure))).collect()
+    }
+
     /// The number of failing keys.
     #[must_use]
     pub fn len(&self) -> usize {

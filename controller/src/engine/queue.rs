@@ -180,6 +180,12 @@ impl<K: Clone + Eq + Hash> WorkQueue<K> {
         self.lock().stats(Instant::now())
     }
 
+    /// The keys in the hands of workers, and for how long.
+    #[must_use]
+    pub fn in_work(&self) -> Vec<(K, Duration)> {
+        self.lock().in_work(Instant::now())
+    }
+
     /// Each change wakes the worker that has waited longest: either there is something for it, or it goes
     /// back to the end of the line with the new time at which the next key is due. So whoever is idle knows
     /// of all that changed since.

@@ -319,6 +319,20 @@ impl<V: PartialEq> Store<V> {
         let _ = self.is_synced.subscribe().wait_for(|is_synced| *is_synced).await;
     }
 
+    /// The scopes of which no full list was delivered yet.
+    #[must_use]
+    pub fn unsynced(&self) -> Vec<Scope> {
+        let unsynced = |watch: &&WatchState| watch.list_done == 0;
+        self.read().watches.iter().filter(unsynced).map(|watch| watch.scope.clone()).collect()
+    }
+
+    /// Waits until a full list of `scope` was delivered.
+    pub async fn wait_synced_in(&self, scope: &Scope) {
+        // Something is sent at the end of every list.
+        let mut lists = self.is_synced.subscribe();
+        while self.unsynced().contains(scope) && lists.changed().await.is_ok() {}
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Inner<V>> {
         self.inner.read().unwrap_or_else(PoisonError::into_inner)
     }

@@ -22,28 +22,49 @@ use crate::cluster::pki::Credentials;
 const NAME: &str = "webservice-controller";
 
 /// An account and a kubeconfig with its token.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Account {
     /// The user name in the API server's eyes.
     pub user: String,
     /// The file.
     pub kubeconfig: PathBuf,
+    token: String,
 }
 
 impl Account {
     /// Makes the account and grants it `rules` in the namespace.
     pub(super) async fn create(namespace: &TestNamespace, rules: Vec<PolicyRule>) -> Self {
         let (client, name) = (namespace.client(), namespace.name());
-        let account = ServiceAccount { metadata: named(), ..ServiceAccount::default() };
-        apply(client, name, &account).await;
-        grant(client, name, rules).await;
+        let account = Self::issue(namespace, NAME).await;
+        grant(client, name, name, rules).await;
+        account
+    }
 
-        let token = request_token(client, name, TokenRequestSpec::default()).await;
+    /// Makes an account that shares the rights of the first, for a controller that calls can be told apart of.
+    pub(super) async fn another(namespace: &TestNamespace, name: &str) -> Self {
+        let account = Self::issue(namespace, name).await;
+        apply(namespace.client(), namespace.name(), &binding(namespace.name(), name)).await;
+        let rules = [rbac::controller(), rbac::leader_election()].concat();
+        await_rights(namespace.client(), namespace.name(), &account.user, &rules).await;
+        account
+    }
+
+    async fn issue(namespace: &TestNamespace, name: &str) -> Self {
+        let client = namespace.client();
+        let account = ServiceAccount { metadata: named(name), ..ServiceAccount::default() };
+        apply(client, namespace.name(), &account).await;
+        let token = request_token(client, namespace.name(), name, TokenRequestSpec::default()).await;
+        let account = Self { user: user(namespace.name(), name), token, kubeconfig: PathBuf::new() };
+        account.at(namespace, namespace.cluster().server())
+    }
+
+    /// The same account, with a kubeconfig that leads to the API server by another address.
+    pub(super) fn at(&self, namespace: &TestNamespace, server: &str) -> Self {
         let authority = namespace.cluster().authority().must("open the cluster's authority");
-        let text = authority.kubeconfig(namespace.cluster().server(), &Credentials::Token(token));
-        let kubeconfig = namespace.directory().join("controller.kubeconfig");
+        let text = authority.kubeconfig(server, &Credentials::Token(self.token.clone()));
+        let kubeconfig = namespace.directory().join(format!("account-{}.kubeconfig", namespace.next()));
         fs::write(&kubeconfig, text).must("write a kubeconfig");
-        Self { user: user(name), kubeconfig }
+        Self { kubeconfig, ..self.clone() }
     }
 }
 
@@ -60,7 +81,7 @@ pub(super) async fn revocable_token(client: &Client, namespace: &str, name: &str
         uid: secret.metadata.uid,
     };
     let spec = TokenRequestSpec { bound_object_ref: Some(bound), ..TokenRequestSpec::default() };
-    request_token(client, namespace, spec).await
+    request_token(client, namespace, NAME, spec).await
 }
 
 /// Ends the token that is bound to this Secret.
@@ -69,22 +90,27 @@ pub(super) async fn revoke_token(client: &Client, namespace: &str, name: &str) {
     secrets.delete(name, &DeleteParams::default()).await.must("delete a Secret");
 }
 
-async fn request_token(client: &Client, namespace: &str, spec: TokenRequestSpec) -> String {
+async fn request_token(client: &Client, namespace: &str, account: &str, spec: TokenRequestSpec) -> String {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
     let request = TokenRequest { spec, ..TokenRequest::default() };
-    let token = accounts.create_token_request(NAME, &PostParams::default(), &request).await;
+    let token = accounts.create_token_request(account, &PostParams::default(), &request).await;
     token.must("request a token").status.map(|status| status.token).unwrap_or_default()
 }
 
-/// Grants the account these rights and no others, and waits until the API server knows.
-pub(super) async fn grant(client: &Client, namespace: &str, rules: Vec<PolicyRule>) {
-    apply(client, namespace, &Role { metadata: named(), rules: Some(rules.clone()) }).await;
-    apply(client, namespace, &binding(namespace)).await;
+/// Grants the account of the namespace `home` these rights in `namespace` and no others, and waits until the API server knows.
+pub(super) async fn grant(client: &Client, home: &str, namespace: &str, rules: Vec<PolicyRule>) {
+    apply(client, namespace, &Role { metadata: named(NAME), rules: Some(rules.clone()) }).await;
+    apply(client, namespace, &binding(home, NAME)).await;
+    await_rights(client, namespace, &user(home, NAME), &rules).await;
+}
+
+/// Waits until the API server knows that `user` has these rights in `namespace` and no others.
+async fn await_rights(client: &Client, namespace: &str, user: &str, rules: &[PolicyRule]) {
     let wanted: BTreeSet<Right> =
         rules.iter().filter(|rule| rule.resource_names.is_none()).flat_map(rights).collect();
     eventually("the rights are known", async || {
         for right in rbac::controller().iter().chain(&rbac::leader_election()).flat_map(rights) {
-            let is_granted = is_granted(client, namespace, &right).await;
+            let is_granted = is_granted(client, namespace, user, &right).await;
             if is_granted != wanted.contains(&right) {
                 return Err(format!("{right:?} is granted: {is_granted}"));
             }
@@ -108,7 +134,7 @@ fn rights(rule: &PolicyRule) -> Vec<Right> {
     rights
 }
 
-async fn is_granted(client: &Client, namespace: &str, (group, resource, verb): &Right) -> bool {
+async fn is_granted(client: &Client, namespace: &str, user: &str, (group, resource, verb): &Right) -> bool {
     let (resource, subresource) = match resource.split_once('/') {
         Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
         None => (resource.as_str(), None),
@@ -122,7 +148,7 @@ async fn is_granted(client: &Client, namespace: &str, (group, resource, verb): &
         ..ResourceAttributes::default()
     };
     let spec = SubjectAccessReviewSpec {
-        user: Some(user(namespace)),
+        user: Some(user.into()),
         resource_attributes: Some(attributes),
         ..SubjectAccessReviewSpec::default()
     };
@@ -133,13 +159,14 @@ async fn is_granted(client: &Client, namespace: &str, (group, resource, verb): &
 }
 
 /// The account's name in the API server's eyes.
-fn user(namespace: &str) -> String {
-    format!("system:serviceaccount:{namespace}:{NAME}")
+fn user(namespace: &str, name: &str) -> String {
+    format!("system:serviceaccount:{namespace}:{name}")
 }
 
-fn binding(namespace: &str) -> RoleBinding {
+/// Gives the account `name` of the namespace `home` the role that all accounts share.
+fn binding(home: &str, name: &str) -> RoleBinding {
     RoleBinding {
-        metadata: named(),
+        metadata: named(name),
         role_ref: RoleRef {
             api_group: "rbac.authorization.k8s.io".into(),
             kind: "Role".into(),
@@ -147,15 +174,15 @@ fn binding(namespace: &str) -> RoleBinding {
         },
         subjects: Some(vec![Subject {
             kind: "ServiceAccount".into(),
-            name: NAME.into(),
-            namespace: Some(namespace.into()),
+            name: name.into(),
+            namespace: Some(home.into()),
             ..Subject::default()
         }]),
     }
 }
 
-fn named() -> ObjectMeta {
-    ObjectMeta { name: Some(NAME.into()), ..ObjectMeta::default() }
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() }
 }
 
 async fn apply<K>(client: &Client, namespace: &str, object: &K)
@@ -168,5 +195,6 @@ where
 {
     let params = PatchParams::apply("webservice-tests").force();
     let api = Api::<K>::namespaced(client.clone(), namespace);
-    api.patch(NAME, &params, &Patch::Apply(object)).await.must(&format!("apply {} {NAME}", K::kind(&())));
+    let name = object.meta().name.as_deref().unwrap_or_default();
+    api.patch(name, &params, &Patch::Apply(object)).await.must(&format!("apply {} {name}", K::kind(&())));
 }

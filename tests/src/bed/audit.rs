@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::controller::FENCE;
-use super::eventually::eventually;
+use super::eventually::{eventually, within};
 use super::must::Must;
 use super::namespace::TestNamespace;
 use super::objects::Objects;
@@ -65,19 +66,59 @@ impl Audit {
 
     /// The lines from `position` on, which moves behind the last one that is complete.
     fn complete_lines(&self, position: &mut u64) -> Vec<String> {
-        let mut file = File::open(&self.log).must("open the audit log");
-        file.seek(SeekFrom::Start(*position)).must("seek in the audit log");
-        let mut reader = BufReader::new(file);
-        let mut lines = Vec::new();
-        loop {
-            let mut line = String::new();
-            let read = reader.by_ref().read_line(&mut line).must("read the audit log");
-            if !line.ends_with('\n') {
-                return lines;
-            }
-            *position += read as u64;
-            lines.push(line);
+        complete_lines(&self.log, position)
+    }
+
+    /// The calls after the mark, as they come.
+    pub(super) fn follow(&self, mark: Mark) -> Tail {
+        Tail { log: self.log.clone(), position: mark.0 }
+    }
+}
+
+/// The end of the audit log, as it grows.
+pub struct Tail {
+    log: PathBuf,
+    position: u64,
+}
+
+impl Tail {
+    /// The calls, of whomever, that were answered since the last time.
+    pub fn read(&mut self) -> Calls {
+        let lines = complete_lines(&self.log, &mut self.position);
+        Calls(lines.iter().filter_map(|line| parse(line)).collect())
+    }
+
+    /// Waits until there were so many such calls, and gives them.
+    pub async fn await_calls(
+        &mut self,
+        deadline: Duration,
+        what: &str,
+        count: usize,
+        mut is_it: impl FnMut(&Call) -> bool,
+    ) -> Vec<Call> {
+        let mut found = Vec::new();
+        within(deadline, what, async || {
+            found.extend(self.read().0.into_iter().filter(&mut is_it));
+            if found.len() >= count { Ok(()) } else { Err(format!("{} of {count} calls", found.len())) }
+        })
+        .await;
+        found
+    }
+}
+
+fn complete_lines(log: &Path, position: &mut u64) -> Vec<String> {
+    let mut file = File::open(log).must("open the audit log");
+    file.seek(SeekFrom::Start(*position)).must("seek in the audit log");
+    let mut reader = BufReader::new(file);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        let read = reader.by_ref().read_line(&mut line).must("read the audit log");
+        if !line.ends_with('\n') {
+            return lines;
         }
+        *position += read as u64;
+        lines.push(line);
     }
 }
 
@@ -98,10 +139,14 @@ pub struct Call {
     pub code: u16,
     /// Who made it.
     pub user: String,
+    /// The program that made it, in its own words.
+    pub agent: String,
     /// When it arrived.
     pub received: Timestamp,
     /// What was noted beside it, by webhooks among others.
     pub annotations: BTreeMap<String, String>,
+    /// When it was answered; of a watch, when it began or ended.
+    pub answered: Timestamp,
 }
 
 impl Calls {
@@ -110,6 +155,11 @@ impl Calls {
     pub fn by(mut self, user: &str) -> Self {
         self.0.retain(|call| call.user == user);
         self
+    }
+
+    /// Adds later ones.
+    pub fn append(&mut self, later: Self) {
+        self.0.extend(later.0);
     }
 
     /// All of them.
@@ -129,6 +179,41 @@ impl Calls {
     #[must_use]
     pub fn reads(&self) -> Vec<String> {
         self.named(|call| ["get", "list"].contains(&call.verb.as_str()))
+    }
+
+    /// The writes of candidates for one Lease, each after another of them had taken the lead: nobody may make one.
+    #[must_use]
+    pub fn out_of_turn(&self, candidates: &[&str]) -> Vec<&Call> {
+        let all = || self.0.iter().filter(|call| candidates.contains(&call.user.as_str()));
+        let has_held = |call: &&Call| call.resource == "leases" && call.is_write() && call.code < 300;
+        let held: Vec<_> = all().filter(has_held).collect();
+        let is_out_of_turn = |write: &&Call| {
+            held.iter().any(|other| {
+                let has_led_since = |lease: &&Call| {
+                    lease.user == write.user
+                        && other.received < lease.received
+                        && lease.received < write.received
+                };
+                other.user != write.user
+                    && other.answered < write.received
+                    && !held.iter().copied().any(|lease| has_led_since(&lease))
+            })
+        };
+        all().filter(|call| call.has_written()).filter(is_out_of_turn).collect()
+    }
+
+    /// The most writes that were under way at one moment.
+    #[must_use]
+    pub fn most_writes_at_a_time(&self) -> usize {
+        let writes = self.0.iter().filter(|call| call.has_written());
+        // At the same moment ends come before beginnings.
+        let mut steps: Vec<_> = writes.flat_map(|call| [(call.received, 1), (call.answered, -1)]).collect();
+        steps.sort_unstable();
+        let under_way = steps.iter().scan(0_isize, |under_way, (_, step)| {
+            *under_way += step;
+            Some(*under_way)
+        });
+        under_way.max().unwrap_or(0).unsigned_abs()
     }
 
     /// How many events were sent.
@@ -152,6 +237,12 @@ impl Call {
         !["get", "list", "watch"].contains(&self.verb.as_str())
     }
 
+    /// Whether it has changed a WebService or a child.
+    #[must_use]
+    pub fn has_written(&self) -> bool {
+        self.is_write() && !self.is_beside() && self.code < 300
+    }
+
     /// Whether it is counted apart.
     fn is_beside(&self) -> bool {
         ["events", "leases"].contains(&self.resource.as_str())
@@ -172,11 +263,14 @@ impl std::fmt::Display for Call {
 struct Line {
     verb: String,
     user: User,
+    #[serde(default)]
+    user_agent: String,
     object_ref: Option<ObjectRef>,
     response_status: Option<ResponseStatus>,
     request_received_timestamp: Timestamp,
     #[serde(default)]
     annotations: BTreeMap<String, String>,
+    stage_timestamp: Timestamp,
 }
 
 #[derive(Deserialize)]
@@ -213,8 +307,10 @@ fn parse(line: &str) -> Option<Call> {
         name: object.name,
         code: line.response_status.map_or(0, |status| status.code),
         user: line.user.username,
+        agent: line.user_agent,
         received: line.request_received_timestamp,
         annotations: line.annotations,
+        answered: line.stage_timestamp,
     })
 }
 
@@ -224,7 +320,7 @@ mod tests {
 
     fn line(verb: &str, object: &str, code: u16) -> String {
         format!(
-            r#"{{"stage":"ResponseComplete","verb":"{verb}","user":{{"username":"me"}},"objectRef":{object},"responseStatus":{{"metadata":{{}},"code":{code}}},"requestReceivedTimestamp":"2026-01-01T00:00:00.000001Z"}}"#
+            r#"{{"stage":"ResponseComplete","verb":"{verb}","user":{{"username":"me"}},"objectRef":{object},"responseStatus":{{"metadata":{{}},"code":{code}}},"requestReceivedTimestamp":"2026-01-01T00:00:00.000001Z","stageTimestamp":"2026-01-01T00:00:00.001001Z"}}"#
         )
     }
 
@@ -251,9 +347,42 @@ mod tests {
         assert_eq!((calls.writes().len(), calls.events()), (0, 1));
     }
 
+    fn at(second: i64, user: &str, resource: &str) -> Call {
+        let received = Timestamp::from_second(second).unwrap();
+        let answered = received + jiff::SignedDuration::from_millis(1);
+        let (verb, name) = ("patch".to_owned(), String::new());
+        let (resource, user, annotations) = (resource.into(), user.into(), BTreeMap::new());
+        let agent = String::new();
+        Call { verb, resource, name, code: 200, user, agent, annotations, received, answered }
+    }
+
+    #[test]
+    fn a_write_after_another_has_taken_the_lead_is_out_of_turn() {
+        let mut calls = Calls(vec![
+            at(0, "a", "leases"),
+            at(1, "a", "configmaps"),
+            at(2, "b", "leases"),
+            at(3, "b", "configmaps"),
+            at(3, "somebody", "configmaps"),
+        ]);
+        assert_eq!(calls.out_of_turn(&["a", "b"]), Vec::<&Call>::new());
+        calls.append(Calls(vec![at(4, "a", "configmaps")]));
+        assert_eq!(calls.out_of_turn(&["a", "b"]), [&at(4, "a", "configmaps")]);
+        calls.append(Calls(vec![at(5, "a", "leases"), at(6, "a", "configmaps")]));
+        assert_eq!(calls.out_of_turn(&["a", "b"]).len(), 1, "it leads again");
+    }
+
+    #[test]
+    fn writes_that_overlap_are_counted_at_a_time() {
+        let mut calls = Calls(vec![at(0, "a", "configmaps"), at(1, "a", "configmaps")]);
+        assert_eq!(calls.most_writes_at_a_time(), 1);
+        calls.append(Calls(vec![at(1, "a", "webservices")]));
+        assert_eq!(calls.most_writes_at_a_time(), 2);
+    }
+
     #[test]
     fn a_call_about_no_resource_is_none() {
-        let line = r#"{"verb":"get","user":{"username":"me"},"requestURI":"/readyz","requestReceivedTimestamp":"2026-01-01T00:00:00Z"}"#;
+        let line = r#"{"verb":"get","user":{"username":"me"},"requestURI":"/readyz","requestReceivedTimestamp":"2026-01-01T00:00:00Z","stageTimestamp":"2026-01-01T00:00:00Z"}"#;
         assert_eq!(parse(line), None);
     }
 }

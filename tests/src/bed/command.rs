@@ -14,12 +14,13 @@ use tokio::time::timeout;
 use super::eventually::DEADLINE;
 use super::must::Must;
 
-/// One of our binaries, beside the running test's own.
+/// One of our binaries, of the same build as the running program.
 #[must_use]
 pub fn binary(name: &str) -> PathBuf {
-    let this = std::env::current_exe().must("find the running test");
-    // target/debug/deps/suite-… → target/debug
-    let directory = this.parent().and_then(Path::parent).unwrap_or(Path::new("."));
+    let this = std::env::current_exe().must("find the running program");
+    let directory = this.parent().unwrap_or(Path::new("."));
+    // Of a test: target/debug/deps/suite-… → target/debug
+    let directory = if directory.ends_with("deps") { directory.with_file_name("") } else { directory.into() };
     let path = directory.join(name);
     assert!(path.exists(), "{} is missing: run `cargo build --workspace --bins`", path.display());
     path

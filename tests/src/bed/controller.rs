@@ -3,11 +3,14 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::account::Account;
+use super::audit::Call;
 use super::builders::webservice;
-use super::eventually::eventually;
+use super::eventually::{DEADLINE, eventually};
 use super::http;
 use super::metrics::Metrics;
 use super::must::Must;
@@ -15,6 +18,9 @@ use super::namespace::TestNamespace;
 use super::objects::version;
 use super::process::{Process, address};
 use crate::fault::FaultProxy;
+
+/// As the Lease says: what a leader that fell silent still has.
+pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 
 /// Begins the names of what [`Controller::settle`] creates.
 pub(super) const FENCE: &str = "fence-";
@@ -71,13 +77,21 @@ impl<'n> ControllerSetup<'n> {
             format!("--namespaces={}", namespace.name()),
             "--probe-address=127.0.0.1:0".into(),
             "--metrics-address=127.0.0.1:0".into(),
+            "--debug-address=127.0.0.1:0".into(),
             "--log-format=json".into(),
         ];
         let name = format!("controller-{}", namespace.next());
         let arguments = arguments.into_iter().chain(flags);
         let process = Process::start(&name, program, arguments, namespace.directory());
         let line = process.listening().await;
-        Controller { probes: address(&line, "probes"), metrics: address(&line, "metrics"), process }
+        let [probes, metrics, debug] = ["probes", "metrics", "debug"].map(|field| address(&line, field));
+        Controller { process, probes, metrics, debug }
+    }
+
+    /// Lets it compete for the Lease of this namespace's controllers.
+    pub fn electing(self) -> Self {
+        let namespace = format!("--leader-election-namespace={}", self.namespace.name());
+        self.flags(["--leader-elect", &namespace])
     }
 
     /// Starts it and waits until it is ready.
@@ -88,11 +102,26 @@ impl<'n> ControllerSetup<'n> {
     }
 }
 
+impl TestNamespace {
+    /// Starts a controller with this account that competes for the lead, and waits until it is ready and follows the Lease.
+    pub async fn start_candidate(&self, account: &Account) -> Controller {
+        let mark = self.mark().await;
+        let setup = self.controller().kubeconfig(account.kubeconfig.clone());
+        let controller = setup.electing().start().await;
+        let follows = |call: &Call| {
+            (&*call.user, &*call.resource, &*call.verb, call.code) == (&*account.user, "leases", "watch", 200)
+        };
+        self.calls_from(&mark).await_calls(DEADLINE, "the candidate follows the Lease", 1, follows).await;
+        controller
+    }
+}
+
 /// A running controller.
 pub struct Controller {
     process: Process,
     probes: SocketAddr,
     metrics: SocketAddr,
+    debug: SocketAddr,
 }
 
 impl Controller {
@@ -116,11 +145,47 @@ impl Controller {
         .await;
     }
 
+    /// Waits until it leads, where it competes for that.
+    pub async fn await_leading(&self) {
+        self.process.await_line("leads", |line| line["message"] == "leading").await;
+    }
+
     /// Its metrics now.
     pub async fn metrics(&self) -> Metrics {
         let (code, text) = http::get(self.metrics, "/metrics").await.must("scrape the controller");
         assert_eq!(code, 200, "{text}");
         Metrics::parse(&text)
+    }
+
+    /// What somebody with this token gets who reads its metrics over TLS: the status code, and the text. The certificate is not
+    /// looked at.
+    pub async fn scrape(&self, token: Option<&str>) -> (u16, String) {
+        let url = format!("https://{}", self.metrics).parse().must("write a URL");
+        let mut config = kube::Config::new(url);
+        config.accept_invalid_certs = true;
+        config.read_timeout = Some(DEADLINE);
+        // The refusal is of interest, not what comes after it.
+        config.default_retry = false;
+        config.auth_info.token = token.map(|token| token.to_owned().into());
+        let client = kube::Client::try_from(config).must("make a client");
+        let request = ::http::Request::get("/metrics").body(Vec::new()).must("write a request");
+        match client.request_text(request).await {
+            Ok(text) => (200, text),
+            Err(kube::Error::Api(status)) => (status.code, status.message.clone()),
+            Err(error) => panic!("failed to scrape over TLS: {error:?}"),
+        }
+    }
+
+    /// The filter of its log, after `filter` was asked for; or the refusal. With the status code.
+    pub async fn set_log_filter(&self, filter: &str) -> (u16, String) {
+        http::request(self.debug, "PUT", "/debug/log", filter).await.must("set the filter of the log")
+    }
+
+    /// What it tells of itself.
+    pub async fn state(&self) -> Value {
+        let (code, text) = http::get(self.debug, "/debug/state").await.must("ask for the state");
+        assert_eq!(code, 200, "{text}");
+        serde_json::from_str(&text).must("read the state")
     }
 
     /// Waits until it has done and told all that any event up to now has asked for.

@@ -16,6 +16,8 @@ use super::test_cluster::{TestCluster, client};
 
 /// Lines of each log that are shown.
 const TAIL: usize = 40;
+/// Objects of each kind that are shown.
+const MOST: usize = 50;
 
 pub(super) async fn dump(namespace: &str, cluster: &TestCluster, directory: &Path) -> String {
     let client = client(cluster).await;
@@ -56,7 +58,8 @@ async fn section<K: Resource<DynamicType = ()>>(
         Err(refusal) => _ = writeln!(text, "failed to list: {refusal}"),
         Ok(list) => {
             let ours = list.iter().filter(|object| name(object) != "kube-root-ca.crt");
-            ours.for_each(|object| _ = writeln!(text, "{}", show(object)));
+            ours.take(MOST).for_each(|object| _ = writeln!(text, "{}", show(object)));
+            _ = writeln!(text, "({} in all)", list.len());
         }
     }
     text

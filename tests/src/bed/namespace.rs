@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 use webservice_api::{WebService, rbac};
 
 use super::account::{self, Account};
-use super::audit::{Audit, Call, Calls, Mark};
+use super::audit::{Audit, Call, Calls, Mark, Tail};
 use super::command::Tool;
 use super::controller::{Controller, ControllerSetup};
 use super::dump::dump;
@@ -64,6 +64,13 @@ impl TestNamespace {
     /// The same with webhook and controller.
     pub async fn with_operator() -> OperatedNamespace {
         OperatedNamespace::start(Self::new().await).await
+    }
+
+    /// The same for controllers that compete for a Lease in it.
+    pub async fn with_election() -> Self {
+        let namespace = Self::new().await;
+        namespace.grant([rbac::controller(), rbac::leader_election()].concat()).await;
+        namespace
     }
 
     pub(super) async fn create(cluster: TestCluster) -> Self {
@@ -199,10 +206,23 @@ impl TestNamespace {
         account::revoke_token(self.client(), &self.name, name).await;
     }
 
+    /// A further account with the rights of a candidate for the lead, so that the calls of several controllers can be told
+    /// apart.
+    pub async fn candidate_account(&self, name: &str) -> Account {
+        self.grant([rbac::controller(), rbac::leader_election()].concat()).await;
+        Account::another(self, name).await
+    }
+
     /// Leaves the controller's account these rights and no others.
     pub async fn grant(&self, rules: Vec<PolicyRule>) {
         self.account().await;
-        account::grant(self.client(), &self.name, rules).await;
+        account::grant(self.client(), &self.name, &self.name, rules).await;
+    }
+
+    /// Leaves the controller's account these rights and no others in another namespace.
+    pub async fn grant_in(&self, other: &Self, rules: Vec<PolicyRule>) {
+        self.account().await;
+        account::grant(self.client(), &self.name, &other.name, rules).await;
     }
 
     /// Puts a policy in force that refuses whatever the CEL `expression` on `object` does not hold of, among all that is
@@ -261,6 +281,12 @@ impl TestNamespace {
         calls.all().iter().filter(|call| call.name == name).cloned().collect()
     }
 
+    /// The calls of everybody after the mark, as they come.
+    #[must_use]
+    pub fn calls_from(&self, mark: &Mark) -> Tail {
+        Audit::of(self).follow(*mark)
+    }
+
     /// What the controllers of this namespace have written since then, as `VERB RESOURCE NAME`, sorted, when all that
     /// `controller` had to do is done.
     pub async fn writes_since(&self, mark: &Mark, controller: &Controller) -> Vec<String> {
@@ -269,6 +295,10 @@ impl TestNamespace {
     }
 
     async fn remove(&self) -> anyhow::Result<()> {
+        if self.cluster.is_private() {
+            // It takes the namespace along.
+            return Ok(());
+        }
         // Their own client was bound to the test's runtime.
         let client = client(&self.cluster).await;
         let webservices = Objects::new(client.clone(), ApiResource::erase::<WebService>(&()), &self.name);

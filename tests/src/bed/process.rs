@@ -83,6 +83,12 @@ impl Process {
         .await
     }
 
+    /// Its process id.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        self.with_child(|child| child.id())
+    }
+
     /// The lines of its log so far, each a JSON object.
     #[must_use]
     pub fn log(&self) -> Vec<Value> {

@@ -64,6 +64,18 @@ impl TestCluster {
         Self { cluster: Held::Private(Arc::new(cluster)), client }
     }
 
+    /// The same with the CRD of this version installed.
+    pub async fn private_with_crd() -> Self {
+        let cluster = Self::private().await;
+        cluster.install(current_crd()).await;
+        cluster
+    }
+
+    /// Whether no other test runs on it.
+    pub(super) fn is_private(&self) -> bool {
+        matches!(self.cluster, Held::Private(_))
+    }
+
     /// Installs a CRD, over the one that is there, and waits until it is served.
     pub async fn install(&self, crd: CustomResourceDefinition) {
         install(&self.client, crd).await;

@@ -83,7 +83,7 @@ impl<'n> WebhookSetup<'n> {
         let directory = namespace.directory().join(format!("tls-{}", namespace.next()));
         let authority = write_certificate(&directory);
         let name = format!("webhook-{}", namespace.next());
-        let arguments = Webhook::arguments(&directory).into_iter().chain(self.flags.clone());
+        let arguments = Webhook::arguments(&directory).chain(self.flags.clone());
         let process = Process::start(&name, self.program, arguments, namespace.directory());
         let line = process.listening().await;
         let [https, probes, metrics] = ["https", "probes", "metrics"].map(|field| address(&line, field));
@@ -93,15 +93,19 @@ impl<'n> WebhookSetup<'n> {
 }
 
 impl Webhook {
-    /// What it is started with, for a certificate in `directory`.
-    pub(super) fn arguments(directory: &Path) -> [String; 6] {
+    /// What it is started with, for a certificate in `directory`. It stops without a lame-duck time.
+    pub(super) fn arguments(directory: &Path) -> impl Iterator<Item = String> {
+        Self::on_loopback(directory).into_iter().chain(["--shutdown-lame-duck=0s".into()])
+    }
+
+    /// The same with all times as they are shipped.
+    pub(crate) fn on_loopback(directory: &Path) -> [String; 5] {
         [
             format!("--cert-dir={}", directory.display()),
             "--https-address=127.0.0.1:0".into(),
             "--probe-address=127.0.0.1:0".into(),
             "--metrics-address=127.0.0.1:0".into(),
             "--log-format=json".into(),
-            "--shutdown-lame-duck=0s".into(),
         ]
     }
 

@@ -28,16 +28,7 @@ pub struct Target {
 impl Target {
     /// The server at `address`, which has a certificate for that IP address by the authority `ca` (PEM).
     pub fn new(address: SocketAddr, ca: &str) -> Result<Self> {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(ca.as_bytes()).context("failed to read the authority")?)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        config.resumption = Resumption::disabled();
-        Ok(Self { address, connector: TlsConnector::from(Arc::new(config)) })
+        Ok(Self { address, connector: TlsConnector::from(trusting(ca)?) })
     }
 
     /// Opens a connection, up to the end of the TLS handshake.
@@ -49,6 +40,23 @@ impl Target {
         let stream = self.connector.connect(name, stream).await.context("failed to agree on TLS")?;
         Ok(Connection { stream, received: Vec::with_capacity(4096) })
     }
+}
+
+/// TLS as an API server speaks it to webhooks, with the servers that an authority of the bundle `pem` vouches for.
+pub(crate) fn trusting(pem: &str) -> Result<Arc<ClientConfig>> {
+    let mut roots = RootCertStore::empty();
+    for authority in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(authority.context("failed to read an authority")?)?;
+    }
+    ensure!(!roots.is_empty(), "failed to find an authority");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(Arc::new(config))
 }
 
 /// A connection that is kept.

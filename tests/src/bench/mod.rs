@@ -2,9 +2,10 @@
 //!
 //! Absolute times on shared machines move by a third between runs, so what counts is the ratio between two programs that
 //! take turns within seconds ([`rounds`]), CPU time first. What must hold is in [`thresholds`], and [`table`] says
-//! whether it does. What is measured is in [`webhook`]; everything else are its instruments.
+//! whether it does. What is measured is in [`webhook`] and [`controller`]; everything else are their instruments.
 
 pub mod client;
+pub mod controller;
 pub mod cores;
 pub mod echo;
 pub mod hostile;

@@ -63,15 +63,7 @@ impl Servers {
         let probes = free_address()?;
         let mut command = Command::new(&self.webhook);
         command.args(self.webhook_arguments(probes)).stdout(Stdio::null());
-        let (began, child) = cores::on(cores::SERVER, || (Instant::now(), command.spawn()))?;
-        let _running = Running(child.with_context(|| format!("failed to start {}", self.webhook.display()))?);
-        while !is_ready(probes) {
-            if began.elapsed() > PATIENCE {
-                bail!("failed to become ready within {PATIENCE:?}");
-            }
-            sleep(Duration::from_micros(100)).await;
-        }
-        Ok(began.elapsed())
+        cores::on(cores::SERVER, || time_to_ready(&mut command, probes))?.await
     }
 
     fn webhook_arguments(&self, probes: SocketAddr) -> [String; 6] {
@@ -97,6 +89,25 @@ impl Servers {
     }
 }
 
+/// How long a program takes from its start, which is now, until `/readyz` at `probes` says 200. Then it is killed.
+pub(super) fn time_to_ready(
+    command: &mut Command,
+    probes: SocketAddr,
+) -> impl Future<Output = Result<Duration>> + use<> {
+    let (began, child) = (Instant::now(), command.spawn().map(Running));
+    let program = command.get_program().to_owned();
+    async move {
+        let _running = child.with_context(|| format!("failed to start {}", program.display()))?;
+        while !is_ready(probes) {
+            if began.elapsed() > PATIENCE {
+                bail!("failed to become ready within {PATIENCE:?}");
+            }
+            sleep(Duration::from_micros(100)).await;
+        }
+        Ok(began.elapsed())
+    }
+}
+
 /// A command that the kernel ends when this process ends in any way.
 fn guarded(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
@@ -105,7 +116,7 @@ fn guarded(program: &Path) -> Command {
 }
 
 /// An address that nobody listens on.
-fn free_address() -> Result<SocketAddr> {
+pub(super) fn free_address() -> Result<SocketAddr> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").context("failed to find a free port")?;
     Ok(listener.local_addr()?)
 }

@@ -41,6 +41,8 @@ pub enum Verdict {
     Unclear,
     /// The whole interquartile range is on the wrong side of the floor.
     Failed,
+    /// There is no floor.
+    Unjudged,
 }
 
 impl fmt::Display for Verdict {
@@ -50,6 +52,7 @@ impl fmt::Display for Verdict {
             Self::Floor => "floor",
             Self::Unclear => "unclear",
             Self::Failed => "FAILED",
+            Self::Unjudged => "–",
         })
     }
 }
@@ -63,9 +66,22 @@ impl Row {
 
     /// Figures that are judged by their ratio to those of the echo server.
     #[must_use]
-    pub fn beside_echo(goal: Goal, [ours, echo]: [Samples; 2]) -> Self {
-        let judged = ours.ratios(&echo);
-        Self::new(goal, ours, Some(echo), judged)
+    pub fn beside_echo(goal: Goal, arms: [Samples; 2]) -> Self {
+        Self::beside(goal, arms)
+    }
+
+    /// Figures that are judged by their ratio to those of the second, which had its turn in the same rounds.
+    #[must_use]
+    pub fn beside(goal: Goal, [ours, limit]: [Samples; 2]) -> Self {
+        let judged = ours.ratios(&limit);
+        Self::new(goal, ours, Some(limit), judged)
+    }
+
+    /// Figures of which the one at this quantile is judged, since the rare bad one is what matters.
+    #[must_use]
+    pub fn at_quantile(goal: Goal, part: f64, ours: Samples) -> Self {
+        let judged = [ours.quantile(part)].into_iter().collect();
+        Self::new(goal, ours, None, judged)
     }
 
     fn new(goal: Goal, ours: Samples, limit: Option<Samples>, judged: Samples) -> Self {
@@ -76,16 +92,23 @@ impl Row {
     fn cells(&self) -> [String; 8] {
         let Self { goal, ours, limit, judged, verdict, .. } = self;
         let figure = |samples: &Samples| goal.unit.write(samples.median());
-        let line = |value| format!("{} {}", goal.better.sign(), goal.write_judged(value));
+        let line = |value: f64| {
+            if value.is_infinite() {
+                return dash();
+            }
+            format!("{} {}", goal.better.sign(), goal.write_judged(value))
+        };
         let ratio = || goal.write_judged(judged.median());
+        // What is a ratio ranges as one; of other figures all are shown, whichever is judged.
+        let (ours, ranging) = if goal.judged == Judged::Figure { (judged, ours) } else { (ours, judged) };
         [
             figure(ours),
             limit.as_ref().map_or_else(dash, figure),
-            if goal.judged == Judged::RatioToEcho { ratio() } else { dash() },
+            if goal.judged == Judged::Figure { dash() } else { ratio() },
             format!(
                 "{}–{}",
-                goal.write_judged(judged.quantile(0.0)),
-                goal.write_judged(judged.quantile(1.0))
+                goal.write_judged(ranging.quantile(0.0)),
+                goal.write_judged(ranging.quantile(1.0))
             ),
             line(goal.floor),
             line(goal.target),
@@ -106,7 +129,9 @@ impl Goal {
             Better::Higher => (f64::ge as fn(&f64, &f64) -> bool, 0.75),
             Better::Lower => (f64::le as _, 0.25),
         };
-        if meets(&judged.median(), &self.target) {
+        if self.floor.is_infinite() {
+            Verdict::Unjudged
+        } else if meets(&judged.median(), &self.target) {
             Verdict::Target
         } else if meets(&judged.median(), &self.floor) {
             Verdict::Floor
@@ -119,7 +144,7 @@ impl Goal {
 
     fn write_judged(&self, value: f64) -> String {
         match self.judged {
-            Judged::RatioToEcho => format!("{value:.2}"),
+            Judged::RatioToEcho | Judged::RatioToRawLoop => format!("{value:.2}"),
             Judged::Figure => self.unit.write(value),
         }
     }
@@ -141,6 +166,13 @@ impl Unit {
             Self::Microseconds => "µs",
             Self::Milliseconds => "ms",
             Self::Megabytes => "MB",
+            Self::Kilobytes => "KB",
+            Self::Seconds => "s",
+            Self::CpuSeconds => "CPU-s",
+            Self::PercentOfCore => "% of a core",
+            Self::Times => "times",
+            Self::PerSecond => "1/s",
+            Self::Ratio => "ratio",
         }
     }
 
@@ -148,6 +180,9 @@ impl Unit {
         match self {
             Self::CallsPerCpuSecond => format!("{value:.0}"),
             Self::Microseconds | Self::Milliseconds | Self::Megabytes => format!("{value:.1}"),
+            Self::Kilobytes | Self::Seconds | Self::CpuSeconds | Self::PerSecond => format!("{value:.2}"),
+            Self::Times if value.fract() == 0.0 => format!("{value:.0}"),
+            Self::Times | Self::PercentOfCore | Self::Ratio => format!("{value:.3}"),
         }
     }
 }
@@ -225,10 +260,11 @@ impl fmt::Display for Table {
             writeln!(f, "{}", text.trim_end())?;
         }
         let Machine { processor, cores, kernel } = &self.machine;
-        writeln!(f, "limit: the echo server; range: of the ratios, or of ours where there is none")?;
+        let limit = self.rows.iter().find_map(|row| row.goal.judged.limit()).unwrap_or("none");
+        writeln!(f, "limit: {limit}; range: of the ratios, or of ours where there is none")?;
         writeln!(f, "{processor}, {cores} cores, Linux {kernel}; {}", self.disturbance())?;
         if self.quick {
-            writeln!(f, "quick: two counted rounds, too few to judge by")?;
+            writeln!(f, "quick: too few rounds and objects to judge by")?;
         }
         Ok(())
     }
@@ -246,7 +282,7 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
-    use super::super::thresholds::{W1, W8_IDLE};
+    use super::super::thresholds::{C4, C13, W1, W8_IDLE};
     use super::*;
 
     fn beside_echo(ours: &[f64]) -> Row {
@@ -277,6 +313,20 @@ mod tests {
     #[test]
     fn a_figure_that_is_missing_fails() {
         assert_eq!(beside_echo(&[]).verdict, Verdict::Failed);
+    }
+
+    #[test]
+    fn of_a_rare_bad_one_the_quantile_is_judged_and_all_are_shown() {
+        let row = Row::at_quantile(C13, 1.0, [15.1, 17.9, 15.3].into_iter().collect());
+        assert_eq!(row.verdict, Verdict::Failed);
+        assert_eq!(row.cells()[..4], ["17.90", "–", "–", "15.10–17.90"]);
+    }
+
+    #[test]
+    fn where_nothing_is_promised_nothing_is_judged() {
+        let row = Row::absolute(C4, [0.4].into_iter().collect());
+        assert_eq!(row.verdict, Verdict::Unjudged);
+        assert_eq!(row.cells()[4..6], ["–", "–"]);
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand, ValueEnum};
 use tokio::runtime::Builder;
-use webservice_tests::bench::{cores, echo, webhook};
+use webservice_tests::bench::table::Table;
+use webservice_tests::bench::{controller, cores, echo, webhook};
 
 /// Measures the operator's programs.
 #[derive(Parser)]
@@ -19,6 +20,8 @@ struct Args {
 enum Command {
     /// Measure the admission webhook
     Webhook(WebhookArgs),
+    /// Measure the controller, on clusters of its own
+    Controller(ControllerArgs),
     /// Be the server that the webhook is compared with
     #[command(hide = true)]
     Echo { certificates: PathBuf },
@@ -43,9 +46,29 @@ struct WebhookArgs {
     output: PathBuf,
 }
 
+#[derive(clap::Args)]
+struct ControllerArgs {
+    /// A short form of each, to see that it works
+    #[arg(long)]
+    quick: bool,
+    /// Fail where a floor does
+    #[arg(long)]
+    check: bool,
+    /// Measure only these
+    #[arg(long, value_enum, value_delimiter = ',')]
+    only: Vec<controller::Measure>,
+    /// `WebServices` that wait for the controller in C3
+    #[arg(long, value_name = "COUNT")]
+    backlog: Option<usize>,
+    /// Where the raw figures go
+    #[arg(long, value_name = "DIRECTORY", default_value = "target/bench")]
+    output: PathBuf,
+}
+
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Webhook(args) => measure(args),
+        Command::Controller(args) => measure_controller(args),
         Command::Echo { certificates } => serve(&certificates),
     };
     match result {
@@ -66,7 +89,23 @@ fn measure(args: WebhookArgs) -> Result<()> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let mut table = webhook::table(quick);
     let outcome = runtime.block_on(webhook::run(program, measures, &mut table));
-    println!("{table}raw figures: {}", table.save(&output)?.display());
+    conclude(&table, outcome, &output, check)
+}
+
+/// As many threads as the controller has, not bound to any core: the API server needs them all.
+fn measure_controller(args: ControllerArgs) -> Result<()> {
+    let ControllerArgs { quick, check, only, backlog, output } = args;
+    let measures = if only.is_empty() { controller::Measure::value_variants() } else { &only };
+    let plan = controller::Plan::new(quick);
+    let plan = backlog.map_or(plan, |count| plan.with_backlog(count));
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    let mut table = controller::table(quick);
+    let outcome = runtime.block_on(controller::run(measures, plan, &mut table));
+    conclude(&table, outcome, &output, check)
+}
+
+fn conclude(table: &Table, outcome: Result<()>, output: &Path, check: bool) -> Result<()> {
+    println!("{table}raw figures: {}", table.save(output)?.display());
     outcome?;
     if check { table.check() } else { Ok(()) }
 }

@@ -12,10 +12,8 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
-use rustls::client::Resumption;
-use rustls::pki_types::pem::PemObject;
+use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -24,9 +22,10 @@ use tokio_rustls::client::TlsStream;
 use webservice_api::constants::{GROUP, KIND, PLURAL, VALIDATE_PATH, VERSION};
 
 use crate::bed::webservice;
+use crate::bench::client::trusting;
 
 /// The API server gives up on a call after `timeoutSeconds`, and so must everything here: what hangs has failed.
-const PATIENCE: Duration =
+pub const CALL_TIMEOUT: Duration =
     Duration::from_secs(webservice_api::registration::TIMEOUT_SECONDS.unsigned_abs() as u64);
 const UID: &str = "705ab4f5-6393-11e8-b7cc-42010a800002";
 
@@ -36,12 +35,12 @@ pub struct Trust(Mutex<Arc<ClientConfig>>);
 impl Trust {
     /// Trust in the authorities of a PEM bundle.
     pub fn in_bundle(pem: &str) -> Result<Self> {
-        Ok(Self(Mutex::new(client_config(pem)?)))
+        Ok(Self(Mutex::new(trusting(pem)?)))
     }
 
     /// Trust in those of another bundle from now on.
     pub fn change_to(&self, pem: &str) -> Result<()> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = client_config(pem)?;
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = trusting(pem)?;
         Ok(())
     }
 
@@ -54,23 +53,8 @@ impl Trust {
             let name = ServerName::from(address.ip());
             TlsConnector::from(config).connect(name, stream).await.context("failed to agree on TLS")
         };
-        timeout(PATIENCE, connecting).await.context("failed to connect in time")?
+        timeout(CALL_TIMEOUT, connecting).await.context("failed to connect in time")?
     }
-}
-
-fn client_config(pem: &str) -> Result<Arc<ClientConfig>> {
-    let mut roots = RootCertStore::empty();
-    for authority in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        roots.add(authority.context("failed to read an authority")?)?;
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    config.resumption = Resumption::disabled();
-    Ok(Arc::new(config))
 }
 
 /// One connection to a webhook.
@@ -110,7 +94,7 @@ impl Connection {
     }
 
     pub(super) async fn try_call(&mut self) -> Result<Outcome> {
-        timeout(PATIENCE, self.ask()).await.context("failed to get an answer in time")?
+        timeout(CALL_TIMEOUT, self.ask()).await.context("failed to get an answer in time")?
     }
 
     async fn ask(&mut self) -> Result<Outcome> {
@@ -145,7 +129,7 @@ fn question() -> Result<Request<Full<Bytes>>> {
             "object": Value::from(webservice("checkout")), "oldObject": null, "dryRun": false,
         },
     });
-    let request = Request::post(format!("{VALIDATE_PATH}?timeout={}s", PATIENCE.as_secs()))
+    let request = Request::post(format!("{VALIDATE_PATH}?timeout={}s", CALL_TIMEOUT.as_secs()))
         .header("host", "webhook.test.svc")
         .header("content-type", "application/json");
     Ok(request.body(Full::new(review.to_string().into()))?)

@@ -17,7 +17,7 @@ mod replica;
 mod service;
 mod storm;
 
-pub use self::caller::{Connection, Trust};
+pub use self::caller::{CALL_TIMEOUT, Connection, Trust};
 pub use self::findings::Findings;
 pub use self::load::{Load, Tally};
 pub use self::replica::{Mount, Replica};
@@ -27,5 +27,11 @@ pub use self::storm::Storm;
 /// The second value where a proof is asked for in full, the first one otherwise.
 #[must_use]
 pub fn full<T>(short: T, full: T) -> T {
-    if std::env::var_os("WEBSERVICE_PROVE").is_some() { full } else { short }
+    if is_full() { full } else { short }
+}
+
+/// Whether a proof is asked for in full.
+#[must_use]
+pub fn is_full() -> bool {
+    std::env::var_os("WEBSERVICE_PROVE").is_some()
 }

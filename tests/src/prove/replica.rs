@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use webservice_certs::{CERTIFICATE_FILE, KEY_FILE, Leaf};
 
-use crate::bed::{Process, address, eventually, get};
+use crate::bed::{Process, Webhook, address, eventually, get};
 
 /// A mounted Secret as the kubelet lays it out and updates it: files are links into `..data`, which is a link to a
 /// directory of the Secret's version. An update writes a new directory, swaps the link, and removes the old one.
@@ -76,14 +76,8 @@ impl Replica {
     /// Starts the shipped binary with what is mounted and these flags, and waits until it is ready.
     pub async fn start(mount: &Mount, flags: &[&str]) -> Result<Self> {
         let log = TempDir::with_prefix("webservice-proof-").context("failed to make a directory")?;
-        let fixed = [
-            format!("--cert-dir={}", mount.path().display()),
-            "--https-address=127.0.0.1:0".into(),
-            "--probe-address=127.0.0.1:0".into(),
-            "--metrics-address=127.0.0.1:0".into(),
-            "--log-format=json".into(),
-        ];
-        let arguments = fixed.into_iter().chain(flags.iter().map(ToString::to_string));
+        let flags = flags.iter().map(ToString::to_string);
+        let arguments = Webhook::on_loopback(mount.path()).into_iter().chain(flags);
         let process = Process::start("webhook", "webservice-webhook", arguments, log.path());
         let line = process.listening().await;
         let probes = address(&line, "probes");

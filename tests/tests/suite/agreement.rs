@@ -1,8 +1,6 @@
 //! The schema and the rule table are two enforcers of the same rules: what one refuses the other refuses too. Where they differ
 //! stands in [`is_known_to_differ`].
 
-use std::env;
-
 use futures::{StreamExt, stream};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -12,8 +10,9 @@ use serde_json::{Value, json};
 use webservice_api::draft::Draft;
 use webservice_api::rules;
 use webservice_tests::bed::{TestNamespace, webservice};
+use webservice_tests::prove::full;
 
-/// How many generated objects are compared, and how many where `WEBSERVICE_PROVE` is set.
+/// How many generated objects are compared, and how many in full.
 const OBJECTS: usize = 100;
 const PROOF: usize = 1000;
 /// How many of them at a time.
@@ -252,7 +251,7 @@ async fn difference(ns: &TestNamespace, object: Value) -> Option<String> {
 #[tokio::test]
 async fn schema_and_rules_agree_about_generated_objects() {
     let ns = TestNamespace::new().await;
-    let count = if env::var_os("WEBSERVICE_PROVE").is_some() { PROOF } else { OBJECTS };
+    let count = full(OBJECTS, PROOF);
     let objects: Vec<_> = generated(count).into_iter().filter(|object| !is_known_to_differ(object)).collect();
     let is_sound = |object: &&Value| rules::check_structure(&Draft::deserialize(*object).unwrap()).is_empty();
     let sound = objects.iter().filter(is_sound).count();

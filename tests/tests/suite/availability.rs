@@ -1,13 +1,13 @@
 //! The webhook stands in the path of every write of a WebService, and of nothing else.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::anyhow;
 use futures::future::join_all;
 use serde_json::{Value, json};
 use webservice_tests::bed::{TestNamespace, condition, config_map, webservice};
 use webservice_tests::bench::samples::Samples;
-use webservice_tests::prove::{Findings, Tally, full};
+use webservice_tests::prove::{CALL_TIMEOUT, Findings, Tally, full};
 
 #[tokio::test]
 async fn while_the_webhook_is_down_everything_goes_on_but_the_writing_of_webservices() {
@@ -67,9 +67,7 @@ async fn a_burst_of_creations_passes_the_webhook_in_time() {
 
     let mut findings = Findings::of("burst of creations");
     findings.none_failed("creations", &tally);
-    let timeout =
-        Duration::from_secs(u64::from(webservice_api::registration::TIMEOUT_SECONDS.unsigned_abs()));
     let (number, p99) = (tally.calls(), took.into_iter().collect::<Samples>().quantile(0.99));
-    findings.at_most("p99 in seconds, both hooks", number, p99, timeout.as_secs_f64());
+    findings.at_most("p99 in seconds, both hooks", number, p99, CALL_TIMEOUT.as_secs_f64());
     findings.conclude();
 }

@@ -1,13 +1,12 @@
 //! Long chains of `dependsOn`: each link is woken by the one before it, and nobody polls.
 
-use std::env;
-
 use futures::{StreamExt, stream};
 use webservice_api::constants::FINALIZER;
 use webservice_tests::bed::{DEADLINE, TestNamespace, is_ready, name, version, webservice, within};
+use webservice_tests::prove::full;
 
 const LINKS: usize = 200;
-/// How many where `WEBSERVICE_PROVE` is set.
+/// How many in full.
 const MANY_LINKS: usize = 1000;
 /// Links that are created at a time.
 const AT_A_TIME: usize = 16;
@@ -27,8 +26,8 @@ async fn create_chain(ns: &TestNamespace, links: usize) {
 }
 
 #[tokio::test]
-async fn a_long_chain_comes_up_in_its_order_with_two_writes_for_each_link() {
-    let links = if env::var_os("WEBSERVICE_PROVE").is_some() { MANY_LINKS } else { LINKS };
+async fn a_long_chain_comes_up_in_its_order_with_fewer_than_three_writes_for_each_link() {
+    let links = full(LINKS, MANY_LINKS);
     let ns = TestNamespace::new().await;
     create_chain(&ns, links).await;
     let mark = ns.mark().await;

@@ -112,6 +112,17 @@ fn is_with_one_repetition(writes: &[String], expected: &[&str]) -> bool {
     are_all_there && rest.len() <= 1 && rest.iter().all(|again| expected.contains(&again.as_str()))
 }
 
+/// A deletion in the course of which the answer to the write `lost` is.
+async fn assert_deleted_despite_a_lost_reply(ns: &ProxiedNamespace, lost: (&'static str, &'static str)) {
+    let writes = writes_despite_a_lost_reply(ns, lost, async |ns| {
+        ns.webservices().delete("checkout").await;
+        ns.webservices().await_gone("checkout").await;
+    });
+    let writes = writes.await;
+    let expected = ["delete configmaps checkout-desired", "patch webservices checkout"];
+    assert!(is_with_one_repetition(&writes, &expected), "{lost:?}: {writes:?}");
+}
+
 #[tokio::test]
 async fn no_write_of_any_kind_is_repeated_more_than_once_when_its_answer_is_lost() {
     const CHILD: &str = "patch configmaps checkout-desired";
@@ -128,13 +139,7 @@ async fn no_write_of_any_kind_is_repeated_more_than_once_when_its_answer_is_lost
         let writes = writes.await;
         assert!(is_with_one_repetition(&writes, &[CHILD, STATUS]), "{lost:?}: {writes:?}");
     }
-    let writes = writes_despite_a_lost_reply(&ns, ("delete", "configmaps"), async |ns| {
-        ns.webservices().delete("checkout").await;
-        ns.webservices().await_gone("checkout").await;
-    });
-    let writes = writes.await;
-    let expected = ["delete configmaps checkout-desired", "patch webservices checkout"];
-    assert!(is_with_one_repetition(&writes, &expected), "{writes:?}");
+    assert_deleted_despite_a_lost_reply(&ns, ("delete", "configmaps")).await;
 }
 
 #[tokio::test]
@@ -142,13 +147,7 @@ async fn a_release_whose_answer_is_lost_has_nothing_left_to_do() {
     let ns = ProxiedNamespace::start().await;
     ns.webservices().create(complete("checkout")).await;
     ns.await_ready("checkout").await;
-    let writes = writes_despite_a_lost_reply(&ns, ("patch", "webservices"), async |ns| {
-        ns.webservices().delete("checkout").await;
-        ns.webservices().await_gone("checkout").await;
-    });
-    let writes = writes.await;
-    let expected = ["delete configmaps checkout-desired", "patch webservices checkout"];
-    assert!(is_with_one_repetition(&writes, &expected), "{writes:?}");
+    assert_deleted_despite_a_lost_reply(&ns, ("patch", "webservices")).await;
 }
 
 /// The time between the first two creations of the child.
@@ -164,15 +163,14 @@ fn pause_before_repetition(ns: &ProxiedNamespace, name: &str) -> Duration {
 async fn a_server_that_asks_for_patience_is_left_alone_for_as_long_as_it_says() {
     let ns = ProxiedNamespace::start().await;
     let answers = [
-        ("in-a-status", Answer::status(429, "TooManyRequests").retry_after(2)),
-        ("in-the-header", Answer::text(429, "Too many requests, please try again later.").retry_after(3)),
-        ("while-it-starts", Answer::status(503, "ServiceUnavailable").retry_after(2)),
+        ("in-a-status", 2, Answer::status(429, "TooManyRequests")),
+        ("in-the-header", 3, Answer::text(429, "Too many requests, please try again later.")),
+        ("while-it-starts", 2, Answer::status(503, "ServiceUnavailable")),
     ];
-    for (name, answer) in answers {
-        let seconds = if name == "in-the-header" { 3 } else { 2 };
-        created_despite(&ns, name, Fault::answered(answer)).await;
+    for (name, seconds, answer) in answers {
+        created_despite(&ns, name, Fault::answered(answer.retry_after(seconds))).await;
         let pause = pause_before_repetition(&ns, name);
-        assert!(pause >= Duration::from_secs(seconds), "{name}: tried again after {pause:?}");
+        assert!(pause >= Duration::from_secs(seconds.into()), "{name}: tried again after {pause:?}");
     }
 }
 

@@ -8,10 +8,11 @@ use tokio::time::{Instant, sleep};
 use webservice_api::constants::FINALIZER;
 use webservice_tests::bed::{ProxiedNamespace, is_ready, name, webservice, within};
 use webservice_tests::fault::{Answer, End, Fault, FaultProxy, Injection, On};
+use webservice_tests::prove::full;
 
 const OBJECTS: usize = 40;
 const STORM: Duration = Duration::from_secs(15);
-/// How long it lasts where `WEBSERVICE_PROVE` is set.
+/// How long it lasts in full.
 const LONG_STORM: Duration = Duration::from_mins(3);
 /// How soon all is well after it.
 const AFTERWARDS: Duration = Duration::from_mins(1);
@@ -94,7 +95,7 @@ async fn a_storm_of_all_faults_leaves_nothing_behind() {
         .unwrap_or_else(|| fastrand::u64(..1 << 32));
     eprintln!("FAULT_SEED={seed}");
     let mut random = fastrand::Rng::with_seed(seed);
-    let length = if env::var_os("WEBSERVICE_PROVE").is_some() { LONG_STORM } else { STORM };
+    let length = full(STORM, LONG_STORM);
 
     // A list that hangs would keep the controller out of most of the storm: it has tests of its own.
     let ns = ProxiedNamespace::start().await;

@@ -1,12 +1,12 @@
 //! Watches that fail, each in its own way: what happened meanwhile is made up for, and nobody is asked in a tight loop.
 
-use std::env;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 use webservice_api::constants::FINALIZER;
 use webservice_tests::bed::{ProxiedNamespace, eventually, webservice, within};
 use webservice_tests::fault::{Answer, Fault, On};
+use webservice_tests::prove::is_full;
 
 /// A watch that the server does not end is given up after this time.
 const SILENCE: Duration = Duration::from_secs(55);
@@ -24,7 +24,7 @@ async fn lists_despite(fault: Fault, kind: &str) -> usize {
     ns.await_ready("checkout").await;
     ns.controller.await_readyz().await;
     let problems = ns.controller.metrics().await;
-    assert_eq!(problems.count("webservice_watch_problems_total", &[("kind", kind)]), 1, "{kind}");
+    assert_eq!(problems.count("webservice_watch_problems_total", &[("reason", kind)]), 1, "{kind}");
     ns.asked("list", "webservices")
 }
 
@@ -117,7 +117,7 @@ async fn a_watch_that_falls_silent_is_noticed_or_made_up_for() {
     let died = Instant::now();
     ns.webservices().create(webservice("checkout")).await;
     ns.webservices().merge("checkout", json!({"spec": {"replicas": 3}})).await;
-    if env::var_os("WEBSERVICE_PROVE").is_none() {
+    if !is_full() {
         silent.lift();
     }
     within(2 * SILENCE, "the child is there", async || {

@@ -3,9 +3,11 @@
 use kube::api::DeleteParams;
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use webservice_api::constants::MAX_NAME;
 use webservice_tests::bed::{
     OperatedNamespace, TestCluster, TestNamespace, condition, config_map, crds, uid, version, webservice,
 };
+use webservice_tests::cluster::Options;
 
 const CHILD: &str = "checkout-desired";
 
@@ -51,6 +53,34 @@ async fn assert_untouched(ns: &OperatedNamespace, foreign: Value) {
     assert_eq!(condition(&refused, "Stalled")["status"], "True");
     ns.controller.settle(ns).await;
     assert_eq!(ns.config_maps().get(CHILD).await, before);
+}
+
+#[tokio::test]
+async fn whatever_the_length_of_its_name_only_the_own_child_comes_and_goes() {
+    let ns = TestNamespace::with_operator().await;
+    for number in 0..20 {
+        ns.config_maps().create(config_map(&format!("unrelated-{number}"))).await;
+    }
+    let before = ns.config_maps().list().await;
+    let [longest, longer] = [MAX_NAME, MAX_NAME + 1].map(|length| "a".repeat(length));
+    assert_eq!(ns.webservices().rejects(webservice(&longer)).await.code, 422);
+    ns.webservices().create(webservice(&longest)).await;
+    ns.await_ready(&longest).await;
+    ns.webservices().delete(&longest).await;
+    ns.webservices().await_gone(&longest).await;
+    assert_eq!(ns.config_maps().list().await, before);
+}
+
+/// `OpenShift` has this plugin on: who names an owner that blocks its deletion needs a right on the owner's finalizers.
+#[tokio::test]
+async fn an_api_server_that_guards_owners_takes_the_child() {
+    let plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement";
+    let options = Options { api_server: vec![plugin.into()], ..Options::default() };
+    let cluster = TestCluster::private_with(&options).await;
+    cluster.install(crds::shipped()).await;
+    let ns = OperatedNamespace::start(cluster.namespace().await).await;
+    ns.webservices().create(webservice("checkout")).await;
+    ns.await_ready("checkout").await;
 }
 
 #[tokio::test]

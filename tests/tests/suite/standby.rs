@@ -2,32 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-use webservice_api::rbac;
-use webservice_tests::bed::{Call, Controller, TestNamespace, eventually, webservice};
+use webservice_tests::bed::{Call, Controller, LEASE_DURATION, TestNamespace, eventually, webservice};
 
-/// As the Lease says: what a leader that fell silent still has.
-const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A standby that watches the Lease needs milliseconds, and a busy machine some more.
 const TAKE_OVER: Duration = Duration::from_secs(5);
 
-async fn candidate(ns: &TestNamespace) -> Controller {
-    let namespace = format!("--leader-election-namespace={}", ns.name());
-    ns.controller().flags(["--leader-elect", &namespace]).start().await
-}
-
-async fn await_leading(controller: &Controller) {
-    controller.process().await_line("leads", |line: &Value| line["message"] == "leading").await;
-}
-
 /// A namespace with a leader and a standby.
 async fn with_standby() -> (TestNamespace, Controller, Controller) {
-    let ns = TestNamespace::new().await;
-    ns.grant([rbac::controller(), rbac::leader_election()].concat()).await;
-    let leader = candidate(&ns).await;
-    await_leading(&leader).await;
+    let ns = TestNamespace::with_election().await;
+    let leader = ns.controller().electing().start().await;
+    leader.await_leading().await;
     let mark = ns.mark().await;
-    let standby = candidate(&ns).await;
+    let standby = ns.controller().electing().start().await;
     eventually("the standby knows who leads", async || {
         let calls = ns.calls_since(&mark).await;
         let has_looked = |call: &Call| (&*call.resource, &*call.verb, call.code) == ("leases", "get", 200);
@@ -59,7 +45,7 @@ async fn a_standby_follows_what_comes_and_goes_and_queues_nothing() {
         assert_eq!(standby.metrics().await.count("workqueue_depth", &[]), 0, "after {name}");
     }
     eventually("the standby has followed", async || {
-        match standby.metrics().await.count("webservice_cached_objects", &[]) {
+        match standby.metrics().await.count("webservice_cache_objects", &[]) {
             20 => Ok(()),
             others => Err(format!("{others} objects in its caches")),
         }
@@ -75,7 +61,7 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     leader.process().stop().await;
     let taken = time_to_ready(&ns).await;
     assert!(taken < TAKE_OVER, "it took {taken:?}");
-    await_leading(&standby).await;
+    standby.await_leading().await;
 }
 
 #[tokio::test]
@@ -84,5 +70,5 @@ async fn a_leader_that_is_killed_is_succeeded_when_its_lease_has_run_out() {
     leader.process().kill().await;
     let taken = time_to_ready(&ns).await;
     assert!(taken < LEASE_DURATION + TAKE_OVER, "it took {taken:?}");
-    await_leading(&standby).await;
+    standby.await_leading().await;
 }

@@ -1,15 +1,15 @@
 //! Nothing happens while nothing happens.
 
-use std::env;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use webservice_tests::bed::{TestNamespace, webservice};
+use webservice_tests::prove::full;
 
 const OBJECTS: usize = 50;
 /// Longer than one watch: the controller has to take them up again within it.
 const QUIET: Duration = Duration::from_mins(1);
-/// How long it is quiet where `WEBSERVICE_PROVE` is set.
+/// How long it is quiet in full.
 const PROOF: Duration = Duration::from_mins(5);
 
 #[tokio::test]
@@ -21,7 +21,7 @@ async fn fifty_webservices_at_rest_lead_to_no_write_at_all() {
     ns.controller.settle(&ns).await;
 
     let mark = ns.mark().await;
-    let quiet = if env::var_os("WEBSERVICE_PROVE").is_some() { PROOF } else { QUIET };
+    let quiet = full(QUIET, PROOF);
     // The only thing here that waits for time to pass, since that is what it is about.
     sleep_until(Instant::now() + quiet).await;
 

@@ -41,22 +41,14 @@ pub(super) fn string(text: &[u8]) -> Option<usize> {
 
 /// Length of the object or list that `text` begins with, brackets included; none where it is not closed.
 pub(super) fn container(text: &[u8]) -> Option<usize> {
-    let (blocks, rest) = text.as_chunks();
-    let mut scan = Scan::default();
-    for (number, block) in blocks.iter().enumerate() {
-        if let Some(end) = scan.end_within(block) {
-            return Some(number * BLOCK + end);
-        }
-    }
-    let mut last = [0; BLOCK];
-    last[..rest.len()].copy_from_slice(rest);
-    scan.end_within(&last).map(|end| text.len() - rest.len() + end)
+    let (_opening, inner) = text.split_first()?;
+    Scan::opened().end(inner).map(|end| end + 1)
 }
 
-/// What has to be remembered from one block to the next.
-#[derive(Default)]
-struct Scan {
-    /// Brackets that are open.
+/// The search for where an object or a list ends, which may go on from one piece of text to the next.
+#[derive(Debug)]
+pub(super) struct Scan {
+    /// Brackets that are open, the outermost included.
     depth: u32,
     /// All bits set while a string is open, otherwise none.
     in_string: u64,
@@ -65,7 +57,34 @@ struct Scan {
 }
 
 impl Scan {
-    /// Length of what the last bracket ends, within this block.
+    /// Begins behind the opening bracket.
+    pub(super) fn opened() -> Self {
+        Self { depth: 1, in_string: 0, escaped: 0 }
+    }
+
+    /// How much of the next piece of text comes before the end, the closing bracket included; none where it does not end.
+    pub(super) fn end(&mut self, text: &[u8]) -> Option<usize> {
+        let (blocks, rest) = text.as_chunks();
+        for (number, block) in blocks.iter().enumerate() {
+            if let Some(end) = self.end_within(block) {
+                return Some(number * BLOCK + end);
+            }
+        }
+        if rest.is_empty() {
+            return None;
+        }
+        // At the end of a block, so that what is remembered is about its last byte.
+        let mut last = [b' '; BLOCK];
+        let (padding, bytes) = last.split_at_mut(BLOCK - rest.len());
+        bytes.copy_from_slice(rest);
+        if std::mem::take(&mut self.escaped) == 1 {
+            bytes[0] = b' ';
+        }
+        let padding = padding.len();
+        self.end_within(&last).map(|end| blocks.len() * BLOCK + end - padding)
+    }
+
+    /// Length of what the outermost bracket ends, within this block.
     fn end_within(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
         let bytes = u8x64::from(*block);
         let equal = |byte| bytes.simd_eq(u8x64::splat(byte)).to_bitmask();
@@ -73,25 +92,35 @@ impl Scan {
         // Square and curly brackets differ in this bit alone.
         let folded = bytes | u8x64::splat(b'[' ^ b'{');
         let brackets = |byte| folded.simd_eq(u8x64::splat(byte)).to_bitmask() & !strings;
-        let (opening, mut closing) = (brackets(b'{'), brackets(b'}'));
+        let (opening, closing) = (brackets(b'{'), brackets(b'}'));
+        // A bracket that is closed at once leaves the depth as it was. In managedFields hardly any is left then.
+        let pairs = opening & (closing >> 1);
+        self.end_among(opening ^ pairs, closing ^ (pairs << 1))
+    }
 
-        if closing.count_ones() >= self.depth {
-            let mut closed = 0;
-            while closing != 0 {
-                let at = closing.trailing_zeros();
-                closed += 1;
-                let opened = (opening & ((1 << at) - 1)).count_ones();
-                if self.depth + opened <= closed {
-                    return Some(at as usize + 1);
-                }
-                closing &= closing - 1;
-            }
-            self.depth += opening.count_ones();
-            self.depth -= closed;
-        } else {
+    fn end_among(&mut self, opening: u64, mut closing: u64) -> Option<usize> {
+        if opening | closing == 0 {
+            return None;
+        }
+        if closing.count_ones() < self.depth {
             self.depth += opening.count_ones();
             self.depth -= closing.count_ones();
+            return None;
         }
+        // It may be one of these, and is found out one by one.
+        let mut left = opening;
+        while closing != 0 {
+            let at = closing.trailing_zeros();
+            let behind = u64::MAX << at;
+            self.depth += (left & !behind).count_ones();
+            self.depth -= 1;
+            if self.depth == 0 {
+                return Some(at as usize + 1);
+            }
+            left &= behind;
+            closing &= closing - 1;
+        }
+        self.depth += left.count_ones();
         None
     }
 

@@ -99,6 +99,38 @@ fn what_is_skipped_must_be_closed(#[case] text: &str, #[case] expected: &str) {
     assert!(error.contains(expected), "{error}");
 }
 
+fn condensed<'t>(pieces: impl IntoIterator<Item = &'t [u8]>) -> String {
+    let mut condensed = Condensed::default();
+    pieces.into_iter().for_each(|piece| condensed.push(piece));
+    String::from_utf8(condensed.into_text()).unwrap()
+}
+
+#[rstest]
+#[case(
+    r#"{"annotations":{"a":"}"},"b":{"managedFields":[{"c":["]"]}]}}"#,
+    r#"{"annotations":{},"b":{"managedFields":[]}}"#
+)]
+#[case(r#"{"annotations":{},"managedFields":[]}"#, r#"{"annotations":{},"managedFields":[]}"#)]
+#[case(r#"{"annotations":null,"managedFields":"x"}"#, r#"{"annotations":null,"managedFields":"x"}"#)]
+#[case(
+    r#"{"a":"\"annotations\":{","b":["annotations"]}"#,
+    r#"{"a":"\"annotations\":{","b":["annotations"]}"#
+)]
+#[case(r#"{"annotations":{"a":{"annotations":{}}}}"#, r#"{"annotations":{}}"#)]
+#[case(r#"{"annotations":{"a":1"#, r#"{"annotations":{"#)]
+fn annotations_and_managed_fields_are_emptied(#[case] text: &str, #[case] expected: &str) {
+    for length in 1..=text.len() {
+        assert_eq!(condensed(text.as_bytes().chunks(length)), expected, "in pieces of {length} bytes");
+    }
+}
+
+#[test]
+fn of_more_fillers_than_two_objects_have_the_rest_is_kept() {
+    let text = r#"{"annotations":{"a":1}}"#.repeat(6);
+    let expected = r#"{"annotations":{}}"#.repeat(4) + &r#"{"annotations":{"a":1}}"#.repeat(2);
+    assert_eq!(condensed([text.as_bytes()]), expected);
+}
+
 fn any_json() -> impl Strategy<Value = Value> {
     let text = prop_oneof![".{0,12}", r#"[\\"\[\]{}:, a]{0,80}"#];
     let leaf = prop_oneof![
@@ -157,6 +189,13 @@ proptest! {
         text.push('}');
         let ours: Partly = from_slice(text.as_bytes()).unwrap();
         prop_assert_eq!(ours, serde_json::from_str(&text).unwrap());
+    }
+
+    #[test]
+    fn what_fills_a_text_is_emptied_wherever_that_is_cut(filler in any_json(), kept in any_json(), length in 1..200_usize) {
+        let around = |filler: &str| format!(r#"{{"kept":{kept},"managedFields":{filler},"b":1}}"#);
+        let text = around(&json!([filler]).to_string());
+        prop_assert_eq!(condensed(text.as_bytes().chunks(length)), around("[]"));
     }
 
     #[test]

@@ -43,6 +43,7 @@ prop_compose! {
         finalizers in prop::option::of(some_of(&json!([null, [], ["x.io/keep"], ["webservice.labhub.io/cleanup"]]))),
         deleted in prop::option::weighted(0.2, Just(json!("2026-01-01T00:00:00Z"))),
         annotations in prop::option::of(prop::collection::hash_map("[a-z]{1,4}", "[\\PC]{0,80}", 0..3)),
+        fields in prop::collection::vec(any_value(), 0..3),
         spec in prop::option::of(any_value()),
         known in any::<bool>(),
         image in prop::option::of(any_value()),
@@ -56,6 +57,7 @@ prop_compose! {
             ("finalizers", finalizers),
             ("deletionTimestamp", deleted),
             ("annotations", annotations.map(|annotations| json!(annotations))),
+            ("managedFields", Some(fields.into_iter().map(|fields| json!({"fieldsV1": fields})).collect())),
         ]);
         let mut fields = json!({});
         insert(&mut fields, [("image", image), ("replicas", replicas), ("tier", tier)]);
@@ -105,6 +107,15 @@ fn operation(operation: &KubeOperation) -> Operation {
 }
 
 proptest! {
+    #[test]
+    fn of_a_condensed_review_the_same_is_read(review in any_review(), length in 1..500_usize) {
+        let text = review.to_string();
+        let mut condensed = json::Condensed::default();
+        text.as_bytes().chunks(length).for_each(|piece| condensed.push(piece));
+        let condensed = condensed.into_text();
+        prop_assert_eq!(Review::decode(&condensed).unwrap(), Review::decode(text.as_bytes()).unwrap());
+    }
+
     #[test]
     fn kube_reads_the_same(review in any_review()) {
         let text = review.to_string();

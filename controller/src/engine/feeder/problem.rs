@@ -67,6 +67,20 @@ pub enum ProblemKind {
 }
 
 impl ProblemKind {
+    /// Each of them.
+    pub const ALL: [Self; 10] = [
+        Self::Unauthorized,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::Expired,
+        Self::Throttled,
+        Self::Server,
+        Self::Connection,
+        Self::Decode,
+        Self::Stalled,
+        Self::Other,
+    ];
+
     /// The word for a metric's label.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -171,6 +171,10 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
+    pub(super) fn in_work(&self, now: Instant) -> Vec<(K, Duration)> {
+        self.processing.iter().map(|(key, pass)| (key.clone(), now - pass.started)).collect()
+    }
+
     fn is_backing_off(&self, key: &K) -> bool {
         self.delayed.get(key).is_some_and(|delayed| delayed.cause != Cause::Requeue)
     }

@@ -10,7 +10,7 @@ use std::net::Ipv6Addr;
 use crate::draft::Quoted;
 
 /// Longest path, with the `library/` that engines put before a name of one part on Docker Hub.
-const MAX_PATH: usize = 255;
+pub const MAX_PATH: usize = 255;
 /// Longest tag.
 const MAX_TAG: usize = 128;
 /// Digest algorithms, and how many hexadecimal digits each has.

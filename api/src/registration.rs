@@ -12,6 +12,18 @@ use crate::constants::{GROUP, PLURAL, VERSION};
 /// What one call may take, in seconds. The webhook answers in well under a millisecond; the rest is for a busy machine.
 pub const TIMEOUT_SECONDS: i32 = 5;
 
+/// Name of the webhook in the mutating configuration.
+#[must_use]
+pub fn mutating_webhook() -> String {
+    format!("default.{PLURAL}.{GROUP}")
+}
+
+/// Name of the webhook in the validating configuration; the API server's refusals begin with it.
+#[must_use]
+pub fn validating_webhook() -> String {
+    format!("validate.{PLURAL}.{GROUP}")
+}
+
 /// How the API server reaches one of the two paths.
 pub trait Endpoint {
     /// The client configuration for a path of [`crate::constants`].
@@ -34,7 +46,7 @@ pub fn mutating(
     MutatingWebhookConfiguration {
         metadata: named(name),
         webhooks: Some(vec![MutatingWebhook {
-            name: format!("default.{PLURAL}.{GROUP}"),
+            name: mutating_webhook(),
             admission_review_versions: vec!["v1".into()],
             client_config: endpoint.client_config(crate::constants::MUTATE_PATH),
             failure_policy: Some("Ignore".into()),
@@ -60,7 +72,7 @@ pub fn validating(
     ValidatingWebhookConfiguration {
         metadata: named(name),
         webhooks: Some(vec![ValidatingWebhook {
-            name: format!("validate.{PLURAL}.{GROUP}"),
+            name: validating_webhook(),
             admission_review_versions: vec!["v1".into()],
             client_config: endpoint.client_config(crate::constants::VALIDATE_PATH),
             failure_policy: Some("Fail".into()),

@@ -38,22 +38,16 @@ pub enum IssueError {
         name: String,
     },
     /// The stored certificate cannot be read.
-    #[error("failed to read the CA's certificate: {0}; delete the Secret to have a new CA made")]
+    #[error("failed to read the CA's certificate: {0}")]
     Certificate(String),
     /// The stored certificate belongs to a server, not to a CA.
-    #[error(
-        "failed to use the certificate as a CA: its basic constraints do not say CA; delete the Secret to have a new CA made"
-    )]
+    #[error("failed to use the certificate as a CA: its basic constraints do not say CA")]
     NotACa,
     /// The stored key cannot be read.
-    #[error(
-        "failed to read the CA's key; it must be PKCS#8 (\"BEGIN PRIVATE KEY\"); delete the Secret to have a new CA made"
-    )]
+    #[error("failed to read the CA's key; it must be PKCS#8 (\"BEGIN PRIVATE KEY\")")]
     Key(#[source] rcgen::Error),
     /// Certificate and key were not made together.
-    #[error(
-        "failed to use the CA: its key belongs to another certificate; delete the Secret to have a new CA made"
-    )]
+    #[error("failed to use the CA: its key belongs to another certificate")]
     KeyMismatch,
     /// The cryptographic library refused.
     #[error("failed to create the certificate")]
@@ -188,11 +182,16 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_or_garbled_secret_is_refused_with_a_remedy() {
+    fn an_empty_or_garbled_secret_is_refused_by_what_is_wrong_with_it() {
         let ca = Ca::create(year()).unwrap();
-        for (certificate, key) in [("", ""), ("garbage", &*ca.key_pem()), (ca.certificate_pem(), "garbage")] {
+        let key = ca.key_pem();
+        for (certificate, key, wrong) in [
+            ("", "", "certificate"),
+            ("garbage", &*key, "certificate"),
+            (ca.certificate_pem(), "garbage", "key"),
+        ] {
             let error = Ca::from_pem(certificate, key).unwrap_err().to_string();
-            assert!(error.contains("delete the Secret"), "{error}");
+            assert!(error.contains(wrong), "{error}");
         }
     }
 

@@ -8,8 +8,9 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use x509_parser::extensions::GeneralName;
 
-use crate::bundle::{Bundle, BundleError};
+use crate::bundle::Bundle;
 use crate::x509;
+use crate::x509::ParseError;
 
 /// The authorities that vouch for clients.
 #[derive(Clone, Debug)]
@@ -20,7 +21,7 @@ pub struct ClientAuthorities(Arc<dyn ClientCertVerifier>);
 pub enum ClientCaError {
     /// Part of it cannot be read.
     #[error(transparent)]
-    Bundle(#[from] BundleError),
+    Bundle(#[from] ParseError),
     /// There is no certificate in it.
     #[error("failed to find a CA; the file must hold at least one certificate, PEM (\"BEGIN CERTIFICATE\")")]
     NoCertificate,

@@ -14,7 +14,7 @@ mod server;
 mod snapshot;
 mod x509;
 
-pub use bundle::{Bundle, BundleError};
+pub use bundle::{Bundle, MAX_CAS, Untrusted};
 pub use ca::{COMMON_NAME, Ca, IssueError};
 pub use client::{ClientAuthorities, ClientCaError, names};
 pub use expiry::Validity;

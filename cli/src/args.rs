@@ -43,6 +43,12 @@ pub(crate) enum Command {
     Validate(ValidateArgs),
     /// Say in sentences why a WebService is not Ready, and what to do next
     Explain(OneArgs),
+    /// Remove the finalizer of WebServices that no controller will remove any more
+    ///
+    /// For the time after an operator that is gone. Deletions that hang then end at once, and the garbage collector deletes the
+    /// ConfigMaps. A WebService that is not being deleted is refused while a controller leads, since that would put the
+    /// finalizer back. Exit code 3 when something was refused.
+    Release(ReleaseArgs),
 }
 
 /// About one WebService of a cluster.
@@ -77,6 +83,23 @@ pub(crate) struct ValidateArgs {
     /// File with the webhook's policy (YAML); without it no limits are checked beyond what makes an object work
     #[arg(long, value_name = "FILE")]
     pub(crate) policy: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) printing: Printing,
+}
+
+/// About WebServices that are to be let go.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    /// Do not ask before releasing more than one by name
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Namespace of the controller, whose Lease tells whether it leads; by default those of all namespaces are looked at
+    #[arg(long, value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: Option<String>,
+    #[command(flatten)]
+    pub(crate) connection: Connection,
     #[command(flatten)]
     pub(crate) printing: Printing,
 }

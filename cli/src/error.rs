@@ -33,6 +33,8 @@ pub(crate) enum Error {
     Request(#[from] Failure),
     #[error("failed to use policy {}: {reason}", path.display())]
     Policy { path: PathBuf, reason: String },
+    #[error("failed to release {count} WebServices: nobody has confirmed it; repeat it with --yes")]
+    Unconfirmed { count: usize },
     #[error("failed to print the answer: {reason}")]
     Output { reason: String },
 }

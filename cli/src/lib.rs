@@ -2,6 +2,7 @@
 //!
 //! It decides nothing by itself. It fills the controller's caches with one list per kind, and from there on it runs the
 //! controller's own four beats: `observe` shows the first, `plan` the first two, `reconcile` makes a whole pass.
+//! `release` removes the finalizer where no controller will do it any more.
 //! `validate` checks files against the rules of the admission webhook, without a cluster.
 //!
 //! Every command gives one `Answer`, which is printed as a table, JSON or YAML.
@@ -10,6 +11,7 @@ mod args;
 mod connect;
 mod error;
 mod explain;
+mod leader;
 mod observe;
 mod order;
 mod output;
@@ -17,6 +19,7 @@ mod pass;
 mod plan;
 mod reader;
 mod reconcile;
+mod release;
 #[cfg(test)]
 mod samples;
 mod validate;
@@ -35,6 +38,7 @@ pub async fn run(args: Args) -> ExitCode {
         Command::Reconcile(args) => (args.printing.output, reconcile::run(&args).await),
         Command::Validate(args) => (args.printing.output, validate::run(&args)),
         Command::Explain(args) => (args.printing.output, explain::run(&args).await),
+        Command::Release(args) => (args.printing.output, release::run(&args).await),
     };
     let verdict = answer.and_then(|answer| output::print(&answer, format)).unwrap_or_else(|error| {
         output::complain(&error);

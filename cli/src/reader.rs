@@ -59,6 +59,18 @@ impl Reader {
         Ok(caches)
     }
 
+    /// The WebServices in `scope` now.
+    pub(crate) async fn webservices(&self, scope: &Scope) -> Result<Store<WebServiceRecord>, Error> {
+        let webservices = Store::new([scope.clone()]);
+        self.fill::<RawWebService, _>("list webservices", &webservices, scope, ListParams::default()).await?;
+        Ok(webservices)
+    }
+
+    /// For other requests.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Looks at `key`. A child that the lists do not show is asked for by name: a map without our label is not in them.
     pub(crate) async fn look(
         &self,

@@ -9,6 +9,7 @@ use webservice_ops::args::{count, duration};
 use webservice_ops::debug::DebugArgs;
 use webservice_ops::logging::LogArgs;
 
+use crate::certificates::WebhookArgs;
 use crate::engine::Scope;
 
 /// Keeps a ConfigMap in step with every WebService, and reports in its status.
@@ -66,24 +67,39 @@ pub struct Config {
     #[arg(long, env = "CONTROLLER_SHUTDOWN_GRACE", value_name = "DURATION", default_value = "10s", value_parser = duration)]
     pub shutdown_grace: Duration,
 
+    /// The webhook
+    #[command(flatten)]
+    pub webhook: WebhookArgs,
+
     /// The log
     #[command(flatten)]
     pub log: LogArgs,
 }
 
 impl Config {
+    /// The first namespace that is served, where not all are.
+    #[must_use]
+    pub fn first_namespace(&self) -> Option<&str> {
+        self.namespaces.iter().map(|name| name.trim()).find(|name| !name.is_empty())
+    }
+
     /// What is watched: the whole cluster, or each namespace by itself, with the rights that this needs.
     #[must_use]
     pub fn scopes(&self) -> Vec<Scope> {
-        let mut names: Vec<_> =
-            self.namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
-        names.sort_unstable();
-        names.dedup();
-        if names.is_empty() {
-            return vec![Scope::Cluster];
-        }
-        names.into_iter().map(|name| Scope::Namespace(name.into())).collect()
+        scopes(&self.namespaces)
     }
+}
+
+/// The scopes that a list of namespaces stands for, each once; all where it names none.
+pub(crate) fn scopes(namespaces: &[String]) -> Vec<Scope> {
+    let mut names: Vec<_> =
+        namespaces.iter().map(|name| name.trim()).filter(|name| !name.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    if names.is_empty() {
+        return vec![Scope::Cluster];
+    }
+    names.into_iter().map(|name| Scope::Namespace(name.into())).collect()
 }
 
 #[cfg(test)]

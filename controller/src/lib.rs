@@ -5,6 +5,8 @@
 //! on caches that it fills by hand.
 
 pub mod act;
+pub mod certificates;
+pub mod check_webhook;
 pub mod client;
 pub mod config;
 pub mod debug;
@@ -20,8 +22,12 @@ pub mod metrics;
 pub mod observe;
 mod parts;
 mod ports;
+pub mod program;
 pub mod reconcile;
 pub mod records;
+pub mod registered;
+pub mod registration;
+pub mod release;
 pub mod report;
 pub mod run;
 #[cfg(test)]
@@ -29,6 +35,8 @@ mod scene;
 pub mod scrape;
 pub mod sinks;
 pub mod sizes;
+pub mod tenure;
 pub mod traced;
+pub mod uninstall;
 pub mod vitals;
 pub mod writes;

@@ -17,6 +17,7 @@ use webservice_ops::metrics::register;
 pub use self::passes::Passes;
 pub use self::queue::Queue;
 pub use self::state::State;
+use crate::certificates::CertificateMetrics;
 use crate::decide::{Action, Decision};
 use crate::engine::feeder::ProblemKind;
 use crate::observe::Observation;
@@ -164,6 +165,7 @@ pub fn reference() -> Registry {
     let metrics = Metrics::register(&mut registry, 1);
     metrics.requested(&"HOST".into(), &http::Method::GET, None);
     registry.register_collector(Box::new(State(crate::vitals::Vitals::idle())));
+    CertificateMetrics::register(&mut registry).complete();
     registry
 }
 

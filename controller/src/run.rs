@@ -12,6 +12,7 @@ use webservice_ops::listen::BindError;
 use webservice_ops::server::Transport;
 use webservice_ops::{debug, probes};
 
+use crate::certificates::{self, CertificateMetrics, Keeper};
 use crate::client::{self, ClientError};
 use crate::config::Config;
 use crate::engine::lease::Lost;
@@ -20,11 +21,12 @@ use crate::engine::{ObjectKey, Reconciler, WorkerPool};
 use crate::events::{Publisher, hostname};
 use crate::health;
 use crate::heard::Heard;
-use crate::leadership::Leadership;
+use crate::leadership::{Leadership, Standing};
 use crate::metrics::{Metrics, State};
 use crate::parts::Parts;
 use crate::ports::{Ports, Routes};
 use crate::reconcile::Context;
+use crate::registered;
 use crate::scrape::{self, TlsError};
 
 /// Why the process cannot run.
@@ -70,7 +72,8 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     let listening = Ports::bind(&config)?;
     let mut registry = webservice_ops::metrics::registry();
     let metrics = Metrics::register(&mut registry, config.concurrency);
-    let Clients { watching, calling, reviewing, leadership, server, heard } =
+    let certificate_metrics = CertificateMetrics::register(&mut registry);
+    let Clients { watching, calling, asking, reviewing, leadership, server, heard, namespace } =
         Clients::connect(&config, &metrics).await?;
     let parts = Parts::new(&config, &metrics);
     let limits =
@@ -85,8 +88,11 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     let vitals = parts.vitals(watches, heard, leadership.standing());
     registry.register_collector(Box::new(State(vitals.clone())));
     let transport = transport(&config, &metrics, &afterwards, &tasks).await?;
+    let keeper = Keeper::new(&config.webhook, &namespace, &calling, certificate_metrics);
+    let mut ready = health::ready(&vitals);
+    ready.extend(registered::check(&config, asking, &namespace, &afterwards, &tasks));
     let routes = Routes {
-        probes: probes::router(health::alive(&vitals, &limits), health::ready(&vitals)),
+        probes: probes::router(health::alive(&vitals, &limits), ready),
         metrics: (scrapes(registry, reviewing), transport),
         debug: debug::log().merge(debug::state(move || crate::debug::state(&vitals))),
     };
@@ -96,7 +102,9 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
         let serving = parts.serve_what_is_synced();
         let pool = parts.pool(calling, publisher, &metrics, limits, passes);
         let work = async |stop: CancellationToken| {
-            tokio::join!(stop.run_until_cancelled(serving), work(&pool, &stop));
+            // Certificates first: nothing can be created before the webhook has one.
+            let kept = certificates::keep(keeper, &stop);
+            tokio::join!(kept, stop.run_until_cancelled(serving), work(&pool, &stop));
         };
         leadership.lead(&shutdown, work).await
     } else {
@@ -145,11 +153,15 @@ async fn work<R: Reconciler>(pool: &WorkerPool<R>, stop: &CancellationToken) {
 struct Clients {
     watching: Client,
     calling: Client,
+    /// For what every replica asks, whether or not it leads.
+    asking: Client,
     /// Where those who read the metrics are asked for a token.
     reviewing: Option<Client>,
     leadership: Leadership,
     server: http::Uri,
     heard: Arc<Heard>,
+    /// This process's own.
+    namespace: String,
 }
 
 impl Clients {
@@ -165,20 +177,23 @@ impl Clients {
                 heard.answered(code);
             }
         };
+        let namespace =
+            config.leader_election_namespace.as_ref().unwrap_or(&cluster.default_namespace).clone();
         let leadership = if config.leader_elect {
-            let namespace = config.leader_election_namespace.as_ref().unwrap_or(&cluster.default_namespace);
             let client = client::electing(&cluster, count())?;
-            Leadership::candidate(client, namespace, &hostname().unwrap_or_default())
+            Leadership::candidate(client, &namespace, &hostname().unwrap_or_default())
         } else {
             Leadership::unopposed()
         };
         Ok(Self {
             watching: client::watching(&cluster, count(), &heard)?,
             calling: client::calling(&cluster, count(), leadership.standing().fence())?,
+            asking: client::calling(&cluster, count(), Standing::unopposed().fence())?,
             reviewing: config.metrics_auth.then(|| client::reviewing(&cluster, count())).transpose()?,
             leadership,
             server: cluster.cluster_url,
             heard,
+            namespace,
         })
     }
 }

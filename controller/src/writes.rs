@@ -358,7 +358,7 @@ enum Object {
 }
 
 /// Whether the API server says that a `test` of a JSON patch failed. It has two ways to, and neither names the operation.
-fn is_failed_test(message: &str) -> bool {
+pub(crate) fn is_failed_test(message: &str) -> bool {
     message.contains("testing path")
         || message == "the server rejected our request due to an error in our request"
 }
@@ -367,7 +367,7 @@ fn pointer<'t>(tokens: impl IntoIterator<Item = &'t str>) -> PointerBuf {
     PointerBuf::from_tokens(tokens)
 }
 
-fn test(path: PointerBuf, value: String) -> PatchOperation {
+pub(crate) fn test(path: PointerBuf, value: String) -> PatchOperation {
     PatchOperation::Test(TestOperation { path, value: value.into() })
 }
 
@@ -381,7 +381,10 @@ pub fn cached<K: ResourceExt, V: From<K>>(object: K) -> Result<Cached<V>, Failur
 }
 
 /// Runs one request under the deadline.
-async fn call<T>(what: &'static str, request: impl Future<Output = kube::Result<T>>) -> Result<T, Failure> {
+pub(crate) async fn call<T>(
+    what: &'static str,
+    request: impl Future<Output = kube::Result<T>>,
+) -> Result<T, Failure> {
     match timeout(CALL, request).await {
         Ok(answer) => answer.map_err(|error| Failure::from_kube(what, &error)),
         Err(_) => {

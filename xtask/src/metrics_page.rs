@@ -22,8 +22,8 @@ const HEAD: &str = "# Metrics
 
 `/metrics`, port 8080, in the Prometheus text format. Names that do not begin with `webservice_` are controller-runtime's and
 client-go's, so that stock dashboards and alerts work. No label has the name of an object or the text of an error, so the number of
-series is bounded. The families of the controller have all their series from the start, but for requests. Who may read them:
-[security](../security.md).
+series is bounded. The families of the controller have all their series from the start, but for requests and for certificates that it does
+not keep. Who may read them: [security](../security.md).
 
 | name | type | of | labels | tells |
 | --- | --- | --- | --- | --- |

@@ -145,7 +145,9 @@ impl TestNamespace {
         self.objects::<Lease>()
     }
 
-    fn objects<K: Resource<DynamicType = ()>>(&self) -> Objects {
+    /// Its objects of another kind.
+    #[must_use]
+    pub fn objects<K: Resource<DynamicType = ()>>(&self) -> Objects {
         Objects::new(self.client().clone(), ApiResource::erase::<K>(&()), &self.name)
     }
 

@@ -25,7 +25,7 @@ use super::process::{Process, address};
 /// Longer than any test, shorter than anything that could do harm.
 const LIFE: SignedDuration = SignedDuration::from_hours(24);
 /// What one call may take, in seconds: as much as the API allows, since a machine that also builds may be busy.
-const PATIENCE: i32 = 30;
+pub(super) const PATIENCE: i32 = 30;
 
 /// A running webhook. Its registration goes with the namespace.
 pub struct Webhook {

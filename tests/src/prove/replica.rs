@@ -22,13 +22,18 @@ pub struct Mount {
 impl Mount {
     /// With this certificate.
     pub fn of(leaf: &Leaf) -> Result<Self> {
+        let mut mount = Self::empty()?;
+        mount.put(leaf)?;
+        Ok(mount)
+    }
+
+    /// Of a Secret that does not exist yet.
+    pub fn empty() -> Result<Self> {
         let directory = TempDir::with_prefix("webservice-proof-").context("failed to make a directory")?;
         for file in [CERTIFICATE_FILE, KEY_FILE] {
             symlink(Path::new("..data").join(file), directory.path().join(file))?;
         }
-        let mut mount = Self { directory, version: 0 };
-        mount.put(leaf)?;
-        Ok(mount)
+        Ok(Self { directory, version: 0 })
     }
 
     /// Where it is mounted.
@@ -39,12 +44,17 @@ impl Mount {
 
     /// Updates it to another certificate.
     pub fn put(&mut self, leaf: &Leaf) -> Result<()> {
+        self.put_files(leaf.certificate_pem().as_bytes(), leaf.key_pem().as_bytes())
+    }
+
+    /// Updates it to these contents of the two files.
+    pub fn put_files(&mut self, certificate: &[u8], key: &[u8]) -> Result<()> {
         let version = |number| format!("..{number}");
         self.version += 1;
         let next = self.path().join(version(self.version));
         fs::create_dir(&next)?;
-        fs::write(next.join(CERTIFICATE_FILE), leaf.certificate_pem())?;
-        fs::write(next.join(KEY_FILE), leaf.key_pem())?;
+        fs::write(next.join(CERTIFICATE_FILE), certificate)?;
+        fs::write(next.join(KEY_FILE), key)?;
         let link = self.path().join("..data_tmp");
         symlink(version(self.version), &link)?;
         fs::rename(&link, self.path().join("..data"))?;

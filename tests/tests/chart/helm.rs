@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use serde_json::Value;
-use webservice_tests::cluster::assets::Part;
+use webservice_tests::cluster::assets::{Part, kubernetes_version};
 use webservice_tests::cluster::progress::Silent;
 use webservice_tests::cluster::tools::{HELM_3, HELM_4};
 use webservice_tests::helm::{Helm, chart};
@@ -80,7 +80,10 @@ impl Release {
 
     /// The text that Helm renders, or its complaint.
     pub(crate) async fn try_text(&self, version: &Part) -> Result<String, String> {
-        let output = helm(version, &self.command("template")).await;
+        let mut arguments = self.command("template");
+        // Without a cluster, Helm 3 takes it for a very old one. An argument of the test's own wins, since it comes later.
+        arguments.insert(1, format!("--kube-version={}", kubernetes_version().unwrap()));
+        let output = helm(version, &arguments).await;
         match output.status.success() {
             true => Ok(String::from_utf8(output.stdout).unwrap()),
             false => Err(String::from_utf8(output.stderr).unwrap()),

@@ -41,6 +41,10 @@ fn kubectl(cluster: &Cluster, arguments: &[&str], manifests: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
+fn list(items: Vec<&Value>) -> String {
+    json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
+}
+
 async fn helm(cluster: &Cluster, version: &Part, arguments: &[String]) -> Result<String, String> {
     let helm = Helm::new(version, &Silent).await.unwrap().on(&cluster.kubeconfig_path());
     let output = helm.run(arguments).await.unwrap();
@@ -65,12 +69,15 @@ async fn the_api_server_takes_everything_that_is_rendered_without_a_warning() {
     ];
     releases.extend(MODES.map(|mode| release().set(EVERYTHING).set(mode)));
     for release in releases {
-        let known: Vec<Value> = release.render().await.all().to_vec();
-        let known: Vec<_> =
-            known.into_iter().filter(|object| UNKNOWN.iter().all(|kind| object["kind"] != *kind)).collect();
-        let list = json!({"apiVersion": "v1", "kind": "List", "items": known}).to_string();
+        let manifests = release.render().await;
+        // A pod is refused while its account is missing.
+        let accounts = list(manifests.of("ServiceAccount"));
+        let applied = kubectl(&cluster, &["apply", "--server-side", "--filename=-"], &accounts);
+        assert!(applied.status.success(), "{applied:?}");
+        let is_known = |object: &&Value| UNKNOWN.iter().all(|kind| object["kind"] != *kind);
+        let known = list(manifests.all().iter().filter(is_known).collect());
         let answer =
-            kubectl(&cluster, &["apply", "--server-side", "--dry-run=server", "--filename=-"], &list);
+            kubectl(&cluster, &["apply", "--server-side", "--dry-run=server", "--filename=-"], &known);
         let said = String::from_utf8(answer.stderr).unwrap();
         assert!(answer.status.success() && said.is_empty(), "{release:?}: {said}");
     }

@@ -1,3 +1,4 @@
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinitionSpec;
 use serde_json::Value;
 use webservice_api::crd::crd;
 
@@ -44,7 +45,9 @@ async fn both_versions_of_helm_render_the_same_objects() {
 async fn the_crd_is_the_generated_one_and_stays_when_the_release_goes() {
     let manifests = Release::new().render().await;
     let rendered = manifests.one("CustomResourceDefinition", "");
-    assert_eq!(rendered["spec"], serde_json::to_value(crd().unwrap()).unwrap()["spec"]);
+    // As types: JSON tells 0 from 0.0.
+    let spec: CustomResourceDefinitionSpec = serde_json::from_value(rendered["spec"].clone()).unwrap();
+    assert_eq!(spec, crd().unwrap().spec);
     assert_eq!(rendered["metadata"]["annotations"]["helm.sh/resource-policy"], "keep");
 }
 

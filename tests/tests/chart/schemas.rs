@@ -93,8 +93,9 @@ fn references(value: &Value, into: &mut BTreeSet<String>) {
 
 /// The kinds of all CRDs in a directory.
 fn write_custom(crds: &Path, to: &Path) {
-    for entry in fs::read_dir(crds).unwrap() {
-        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+    let files = fs::read_dir(crds).unwrap().map(|entry| entry.unwrap().path());
+    for file in files.filter(|path| path.extension().is_some_and(|extension| extension == "yaml")) {
+        let text = fs::read_to_string(file).unwrap();
         let crd: Value = serde_saphyr::from_str(&text).unwrap();
         for version in crd["spec"]["versions"].as_array().into_iter().flatten() {
             let mut schema = version["schema"]["openAPIV3Schema"].clone();

@@ -15,9 +15,10 @@ use webservice_api::WebService;
 use webservice_api::constants::FINALIZER;
 use webservice_certs::{CERTIFICATE_FILE, Ca, KEY_FILE, Validity};
 use webservice_tests::bed::{eventually, is_ready, webservice};
-use webservice_tests::cluster::assets::Part;
+use webservice_tests::cluster::assets::{self, Part};
+use webservice_tests::cluster::process::CommandLine;
 use webservice_tests::cluster::progress::Silent;
-use webservice_tests::cluster::tools::{HELM_3, HELM_4};
+use webservice_tests::cluster::tools::{CERT_MANAGER, HELM_3, HELM_4};
 use webservice_tests::cluster::{Options, TemporaryCluster, Tier};
 use webservice_tests::helm::{Helm, chart};
 use webservice_tests::operator_image::{self, Profile};
@@ -103,8 +104,10 @@ async fn await_ready(client: &Client, name: &str) {
 async fn pods(client: &Client) -> Vec<(String, i32)> {
     let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE).list(&ListParams::default()).await.unwrap();
     let restarts = |pod: &Pod| Some(pod.status.as_ref()?.container_statuses.as_ref()?[0].restart_count);
-    let mut pods: Vec<_> =
-        pods.iter().map(|pod| (pod.metadata.uid.clone().unwrap(), restarts(pod).unwrap_or_default())).collect();
+    let mut pods: Vec<_> = pods
+        .iter()
+        .map(|pod| (pod.metadata.uid.clone().unwrap(), restarts(pod).unwrap_or_default()))
+        .collect();
     pods.sort();
     pods
 }
@@ -112,7 +115,11 @@ async fn pods(client: &Client) -> Vec<(String, i32)> {
 /// What people do first.
 async fn assert_works(client: &Client, name: &str) {
     let stored = apply(client, webservice(name)).await.unwrap();
-    assert_eq!((&stored["spec"]["replicas"], &stored["spec"]["tier"]), (&json!(1), &json!("dev")), "{stored}");
+    assert_eq!(
+        (&stored["spec"]["replicas"], &stored["spec"]["tier"]),
+        (&json!(1), &json!("dev")),
+        "{stored}"
+    );
     assert_eq!(stored["metadata"]["finalizers"], json!([FINALIZER]), "{stored}");
     // The schema takes it, so it is the webhook that does not.
     let refusal = apply(client, webservice("knot").depends_on(["knot"])).await.unwrap_err().to_string();
@@ -141,8 +148,34 @@ async fn the_first_webservice_after_an_installation_is_completed_checked_and_rea
         deploy(&cluster, version, "upgrade", &values).await;
         assert_eq!(pods(&client).await, before, "an upgrade that changes nothing restarts nothing");
         assert!(before.len() == 3 && before.iter().all(|(_, restarts)| *restarts == 0), "{before:?}");
-        helm(&cluster, version, &["uninstall", RELEASE, "--namespace", NAMESPACE, "--no-hooks", "--wait"]).await;
+        helm(&cluster, version, &["uninstall", RELEASE, "--namespace", NAMESPACE, "--no-hooks", "--wait"])
+            .await;
     }
+}
+
+#[tokio::test]
+async fn certificates_of_cert_manager_are_trusted_by_the_time_the_installation_ends() {
+    let (cluster, client) = node().await;
+    start_cert_manager(&cluster).await;
+    let started = Instant::now();
+    deploy(&cluster, &HELM_4, "install", &["--set=tls.mode=cert-manager"]).await;
+    let installed = started.elapsed();
+    assert_works(&client, "checkout").await;
+    report(&HELM_4, installed, started.elapsed());
+}
+
+/// The real cert-manager, beside the cluster: it calls the API server and is called by nobody.
+async fn start_cert_manager(cluster: &TemporaryCluster) {
+    let sources = assets::sources("cert-manager", "github.com/cert-manager/cert-manager").await.unwrap();
+    let crds = sources.join("deploy/crds");
+    let applied =
+        cluster.kubectl().args(["apply", "--server-side", "--filename"]).arg(crds).output().unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+    let wait = ["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"];
+    assert!(cluster.kubectl().args(wait).output().unwrap().status.success());
+    let program = assets::program(&CERT_MANAGER, &Silent).await.unwrap();
+    let kubeconfig = format!("--kubeconfig={}", cluster.kubeconfig_path().display());
+    cluster.daemon("cert-manager").start(&CommandLine::new(program).arg(kubeconfig)).unwrap();
 }
 
 fn report(version: &Part, installed: Duration, ready: Duration) {

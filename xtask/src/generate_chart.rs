@@ -6,9 +6,9 @@ use std::fs;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::admissionregistration::v1::{ServiceReference, WebhookClientConfig};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use webservice_api::rbac::{self, Grant, Names};
 use webservice_api::registration;
-use sha2::{Digest, Sha256};
 use webservice_tests::cluster::tools::HELM_4;
 use webservice_tests::cluster::{assets, tree};
 use webservice_tests::helm::Helm;
@@ -41,8 +41,7 @@ pub(crate) async fn helm_is_built() -> bool {
 /// The chart with its defaults, as one file for those who do not use Helm.
 pub(crate) async fn install() -> Result<Generated> {
     let helm = Helm::new(&HELM_4, &Terminal::new()).await?;
-    let template =
-        ["template", "webservice-operator", CHART, "--namespace=webservice-system", "--no-hooks"];
+    let template = ["template", "webservice-operator", CHART, "--namespace=webservice-system", "--no-hooks"];
     let output = helm.run(&template).await?;
     ensure!(
         output.status.success(),

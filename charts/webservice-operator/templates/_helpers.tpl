@@ -55,6 +55,9 @@
 {{- if or (eq $tls.mode "self-managed") (and (eq $tls.mode "secret") (not $tls.secret.caBundle)) }}true{{ end -}}
 {{- end }}
 
+{{/* Where WebServices are created in dry runs, to see whether the webhook is called. */}}
+{{- define "webservice-operator.probeNamespace" }}{{ first (append .Values.watchNamespaces .Release.Namespace) }}{{ end }}
+
 {{/* The name that the API server calls the webhook by. */}}
 {{- define "webservice-operator.webhookHost" -}}
 {{ include "webservice-operator.webhook" . }}.{{ .Release.Namespace }}.svc

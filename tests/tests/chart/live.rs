@@ -89,7 +89,8 @@ async fn a_second_release_is_refused_with_the_crd_and_works_beside_the_first_wit
     for version in VERSIONS {
         let first = Release::named("r", "one").set(&["watchNamespaces={one}"]);
         helm(&cluster, version, &first.command("install")).await.unwrap();
-        let refusal = helm(&cluster, version, &Release::named("r", "two").command("install")).await.unwrap_err();
+        let refusal =
+            helm(&cluster, version, &Release::named("r", "two").command("install")).await.unwrap_err();
         assert!(refusal.contains("belongs to release r in namespace one"), "{}: {refusal}", version.name);
         assert!(refusal.contains("set crds.enabled=false and watchNamespaces"), "{refusal}");
         let beside = Release::named("r", "two").set(&["crds.enabled=false", "watchNamespaces={shop}"]);
@@ -142,5 +143,8 @@ fn versions(cluster: &Cluster) -> BTreeMap<String, String> {
 async fn a_cluster_without_cert_manager_says_so_before_anything_is_made() {
     let cluster = cluster(["ns"]).await;
     let refusal = helm(&cluster, &HELM_4, &Release::named("r", "ns").set(MODES[1]).command("install")).await;
-    assert!(refusal.as_ref().unwrap_err().contains("cert-manager is not installed in this cluster"), "{refusal:?}");
+    assert!(
+        refusal.as_ref().unwrap_err().contains("cert-manager is not installed in this cluster"),
+        "{refusal:?}"
+    );
 }

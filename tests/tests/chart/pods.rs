@@ -70,5 +70,8 @@ async fn a_changed_policy_restarts_no_pod() {
         let manifests = Release::new().set(&[policy]).render().await;
         manifests.one("Deployment", "-webhook")["spec"]["template"].clone()
     };
-    assert_eq!(pods("webhook.policy.allowedTiers={dev}").await, pods("webhook.policy.allowedTiers={prod}").await);
+    assert_eq!(
+        pods("webhook.policy.allowedTiers={dev}").await,
+        pods("webhook.policy.allowedTiers={prod}").await
+    );
 }

@@ -45,7 +45,11 @@ async fn values_that_make_no_sense_are_refused_with_a_sentence() {
         for (values, expected) in REFUSED {
             let refusal = Release::new().set(values).try_text(version).await;
             let refusal = refusal.expect_err(&format!("{} takes {values:?}", version.name));
-            assert!(expected.iter().all(|words| refusal.contains(words)), "{} {values:?}: {refusal}", version.name);
+            assert!(
+                expected.iter().all(|words| refusal.contains(words)),
+                "{} {values:?}: {refusal}",
+                version.name
+            );
         }
     }
 }
@@ -87,12 +91,7 @@ async fn schema_and_values_know_the_same_keys() {
 }
 
 /// Paths of keys that the schema has and the values have not.
-fn missing(
-    root: &Value,
-    schema: &Value,
-    values: &Value,
-    path: &str,
-) -> Vec<String> {
+fn missing(root: &Value, schema: &Value, values: &Value, path: &str) -> Vec<String> {
     let schema = match schema["$ref"].as_str() {
         Some(reference) => root.pointer(reference.trim_start_matches('#')).unwrap(),
         None => schema,

@@ -14,7 +14,11 @@ async fn lint_has_nothing_to_say() {
             let file = format!("--values={chart}/{values}");
             let output = helm(version, &["lint", "--strict", &chart, &file]).await;
             let text = String::from_utf8_lossy(&output.stdout);
-            assert!(output.status.success() && !text.contains("[WARNING]"), "{} {values}: {text}", version.name);
+            assert!(
+                output.status.success() && !text.contains("[WARNING]"),
+                "{} {values}: {text}",
+                version.name
+            );
         }
     }
 }

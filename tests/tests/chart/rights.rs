@@ -56,6 +56,21 @@ async fn with_namespaces_named_the_controller_has_a_role_in_each_and_none_in_the
 }
 
 #[tokio::test]
+async fn webservices_are_created_by_nobody_but_to_ask_for_the_webhook_in_one_namespace() {
+    for (values, place) in [(&[][..], "ns"), (&["watchNamespaces={shop,pay}"], "shop")] {
+        let manifests = Release::named("r", "ns").set(values).set(&["rbac.aggregate=false"]).render().await;
+        let creates = |rule: &Value| {
+            strings(&rule["resources"]) == ["webservices"] && strings(&rule["verbs"]).contains(&"create")
+        };
+        let roles: Vec<_> =
+            roles(&manifests).into_iter().filter(|role| rules(role).any(|rule| creates(rule))).collect();
+        let names: Vec<_> = roles.iter().map(|role| name(role)).collect();
+        assert_eq!(names, ["ns-r-webservice-operator-probe", "r-webservice-operator-test"]);
+        assert!(roles.iter().all(|role| role["metadata"]["namespace"] == place), "{names:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_binding_names_a_role_and_an_account_that_are_there() {
     for mode in MODES {
         let manifests = Release::new().set(mode).render().await;

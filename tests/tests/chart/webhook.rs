@@ -72,7 +72,8 @@ async fn the_example_of_a_policy_is_one_that_the_webhook_reads() {
     let policy: Value = serde_saphyr::from_str(example::POLICY).unwrap();
     std::fs::write(example.path(), json!({"webhook": {"policy": policy}}).to_string()).unwrap();
     let values = format!("--values={}", example.path().display());
-    let manifests = Release::new().argument(&values).set(&["webhook.policy.levels.image-pinned=false"]).render().await;
+    let manifests =
+        Release::new().argument(&values).set(&["webhook.policy.levels.image-pinned=false"]).render().await;
     let mounted = manifests.one("ConfigMap", "-policy")["data"]["policy.yaml"].as_str().unwrap();
     assert!(mounted.contains("image-pinned: \"off\""), "YAML reads off as false: {mounted}");
     Policy::parse(mounted.as_bytes()).unwrap();

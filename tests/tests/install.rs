@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
+use std::path::Path;
+use std::process::Output;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
@@ -65,10 +67,23 @@ async fn own_certificate(client: &Client) -> NamedTempFile {
     ca
 }
 
-/// Runs a command of Helm about the release, which must succeed.
-async fn helm(cluster: &TemporaryCluster, version: &Part, arguments: &[&str]) {
+/// The values by which the release takes that Secret and trusts that CA.
+fn own_values(ca: &Path) -> (String, String) {
+    (
+        format!("--set=tls.mode=secret,tls.secret.name={TLS_SECRET}"),
+        format!("--set-file=tls.secret.caBundle={}", ca.display()),
+    )
+}
+
+/// Runs a command of Helm about the release.
+async fn try_helm(cluster: &TemporaryCluster, version: &Part, arguments: &[&str]) -> Output {
     let helm = Helm::new(version, &Silent).await.unwrap().on(&cluster.kubeconfig_path());
-    let output = helm.run(arguments).await.unwrap();
+    helm.run(arguments).await.unwrap()
+}
+
+/// The same, and it must succeed.
+async fn helm(cluster: &TemporaryCluster, version: &Part, arguments: &[&str]) {
+    let output = try_helm(cluster, version, arguments).await;
     assert!(output.status.success(), "{}: {}", version.name, String::from_utf8_lossy(&output.stderr));
 }
 
@@ -103,7 +118,7 @@ async fn await_ready(client: &Client, name: &str) {
 /// The uid of every pod of the release, and how often its container was started again.
 async fn pods(client: &Client) -> Vec<(String, i32)> {
     let pods = Api::<Pod>::namespaced(client.clone(), NAMESPACE).list(&ListParams::default()).await.unwrap();
-    let restarts = |pod: &Pod| Some(pod.status.as_ref()?.container_statuses.as_ref()?[0].restart_count);
+    let restarts = |pod: &Pod| Some(pod.status.as_ref()?.container_statuses.as_ref()?.first()?.restart_count);
     let mut pods: Vec<_> = pods
         .iter()
         .map(|pod| (pod.metadata.uid.clone().unwrap(), restarts(pod).unwrap_or_default()))
@@ -134,8 +149,7 @@ async fn assert_works(client: &Client, name: &str) {
 async fn the_first_webservice_after_an_installation_is_completed_checked_and_ready() {
     let (cluster, client) = node().await;
     let ca = own_certificate(&client).await;
-    let bundle = format!("--set-file=tls.secret.caBundle={}", ca.path().display());
-    let secret = format!("--set=tls.mode=secret,tls.secret.name={TLS_SECRET}");
+    let (secret, bundle) = own_values(ca.path());
     let values = [secret.as_str(), bundle.as_str()];
     for version in [&HELM_4, &HELM_3] {
         let started = Instant::now();
@@ -162,6 +176,29 @@ async fn certificates_of_cert_manager_are_trusted_by_the_time_the_installation_e
     let installed = started.elapsed();
     assert_works(&client, "checkout").await;
     report(&HELM_4, installed, started.elapsed());
+}
+
+#[tokio::test]
+async fn an_upgrade_to_an_image_that_is_missing_holds_up_no_write() {
+    let (cluster, client) = node().await;
+    let ca = own_certificate(&client).await;
+    let (secret, bundle) = own_values(ca.path());
+    deploy(&cluster, &HELM_4, "install", &[&secret, &bundle]).await;
+    let before = pods(&client).await;
+
+    let chart = chart().display().to_string();
+    let upgrade =
+        ["upgrade", RELEASE, &chart, "--namespace", NAMESPACE, "--reuse-values", "--set=image.tag=missing"];
+    let failed = try_helm(&cluster, &HELM_4, &[&upgrade[..], &["--wait", "--timeout=10s"]].concat()).await;
+    assert!(!failed.status.success(), "{failed:?}");
+    assert_works(&client, "checkout").await;
+
+    helm(&cluster, &HELM_4, &["rollback", RELEASE, "--namespace", NAMESPACE, "--wait", "--timeout=2m"]).await;
+    eventually("the pods are those of the first revision", async || {
+        let now = pods(&client).await;
+        if now == before { Ok(()) } else { Err(format!("{now:?}, and before {before:?}")) }
+    })
+    .await;
 }
 
 /// The real cert-manager, beside the cluster: it calls the API server and is called by nobody.

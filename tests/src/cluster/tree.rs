@@ -35,3 +35,30 @@ fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
     files.sort();
     Ok(files)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(directory: &Path) -> Vec<u8> {
+        let mut sha = Sha256::new();
+        hash(&mut sha, directory, |path| path.starts_with("part")).unwrap();
+        sha.finalize().to_vec()
+    }
+
+    #[test]
+    fn a_digest_changes_with_what_is_part_of_it_and_with_nothing_else() {
+        let directory = tempfile::tempdir().unwrap();
+        let write = |name: &str, content: &str| fs::write(directory.path().join(name), content).unwrap();
+        fs::create_dir(directory.path().join("part")).unwrap();
+        write("part/a", "1");
+        let first = digest(directory.path());
+        write("other", "1");
+        assert_eq!(digest(directory.path()), first);
+        write("part/a", "2");
+        let second = digest(directory.path());
+        assert_ne!(second, first);
+        fs::rename(directory.path().join("part/a"), directory.path().join("part/b")).unwrap();
+        assert_ne!(digest(directory.path()), second);
+    }
+}

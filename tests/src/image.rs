@@ -21,13 +21,13 @@ const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
 const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const LAYER: &str = "application/vnd.oci.image.layer.v1.tar+gzip";
 
-/// An image of one layer.
+/// An image.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// Full reference with host and tag, such as `localhost/webservice-webhook:dev`: no runtime completes it.
     pub name: String,
-    /// Every file of the image. The directories above them are made.
-    pub files: Vec<ImageFile>,
+    /// The files of each layer. The directories above them are made.
+    pub layers: Vec<Vec<ImageFile>>,
     /// The program and its first arguments.
     pub entrypoint: Vec<String>,
     /// Numeric `uid:gid`, so that `runAsNonRoot` can be checked without a password file.
@@ -45,61 +45,68 @@ pub struct ImageFile {
     pub mode: u32,
 }
 
+/// How layers are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// For this machine alone: a development build compresses ten times slower otherwise.
+    Fast,
+    /// For whoever downloads it.
+    Small,
+}
+
+/// An image that is packed.
+#[derive(Debug)]
+pub struct Archive {
+    /// The tar file.
+    pub bytes: Vec<u8>,
+    /// What the image is known by, such as `sha256:12…`.
+    pub digest: String,
+    /// The compressed size of each layer, in bytes.
+    pub layer_sizes: Vec<usize>,
+}
+
 impl Image {
-    /// The image of a single static program, run as the user 65532 (`nonroot` by custom).
-    pub fn of_program(name: &str, program: &Path) -> Result<Self> {
-        let file_name =
-            program.file_name().with_context(|| format!("{} names no program", program.display()))?;
-        let path = Path::new("/").join(file_name);
+    /// The image of static programs, run as the user 65532 (`nonroot` by custom). Each has a layer of its own, so a node fetches only
+    /// what has changed; the first one is what runs unless a pod says otherwise.
+    pub fn of_programs(name: &str, programs: &[&Path]) -> Result<Self> {
+        let file = |program: &&Path| {
+            let file_name =
+                program.file_name().with_context(|| format!("{} names no program", program.display()))?;
+            Ok(ImageFile { path: Path::new("/").join(file_name), source: program.to_path_buf(), mode: 0o755 })
+        };
+        let files: Vec<_> = programs.iter().map(file).collect::<Result<_>>()?;
         Ok(Self {
             name: name.to_owned(),
-            entrypoint: vec![path.display().to_string()],
-            files: vec![ImageFile { path, source: program.to_owned(), mode: 0o755 }],
+            entrypoint: files.first().map(|file| file.path.display().to_string()).into_iter().collect(),
+            layers: files.into_iter().map(|file| vec![file]).collect(),
             user: "65532:65532".to_owned(),
         })
     }
 
-    /// The archive's bytes.
-    pub fn to_archive(&self) -> Result<Vec<u8>> {
-        let layer_tar = self.layer_tar()?;
-        let layer = Blob::new(LAYER, gzip(&layer_tar)?);
-        let config = Blob::new(CONFIG, self.config(&digest(&layer_tar)).to_string().into_bytes());
-        let manifest = Blob::new(MANIFEST, manifest(&config, &layer).to_string().into_bytes());
+    /// Packs it.
+    pub fn to_archive(&self, packing: Packing) -> Result<Archive> {
+        let tars: Vec<_> = self.layers.iter().map(|files| layer_tar(files)).collect::<Result<_>>()?;
+        let layers: Vec<_> =
+            tars.iter().map(|tar| Ok(Blob::new(LAYER, gzip(tar, packing)?))).collect::<Result<_>>()?;
+        let diff_ids: Vec<_> = tars.iter().map(|tar| digest(tar)).collect();
+        let config = Blob::new(CONFIG, self.config(&diff_ids).to_string().into_bytes());
+        let manifest = Blob::new(MANIFEST, manifest(&config, &layers).to_string().into_bytes());
         let index = self.index(&manifest);
 
         let mut archive = Builder::new(Vec::new());
         append_file(&mut archive, "oci-layout", 0o644, br#"{"imageLayoutVersion":"1.0.0"}"#)?;
         append_file(&mut archive, "index.json", 0o644, index.to_string().as_bytes())?;
-        for blob in [manifest, config, layer] {
+        for blob in [&manifest, &config].into_iter().chain(&layers) {
             append_file(&mut archive, blob.path(), 0o644, &blob.bytes)?;
         }
-        archive.into_inner().context("failed to finish the image archive")
+        Ok(Archive {
+            bytes: archive.into_inner().context("failed to finish the image archive")?,
+            digest: manifest.digest,
+            layer_sizes: layers.iter().map(|layer| layer.bytes.len()).collect(),
+        })
     }
 
-    fn layer_tar(&self) -> Result<Vec<u8>> {
-        let mut layer = Builder::new(Vec::new());
-        for (path, entry) in self.entries()? {
-            match entry {
-                Entry::Directory => append(&mut layer, path, EntryType::Directory, 0o755, 0, io::empty())?,
-                Entry::File(file) => append_source(&mut layer, path, file)?,
-            }
-        }
-        layer.into_inner().context("failed to finish the image layer")
-    }
-
-    /// What the layer holds, by path below the root. The order of the map puts every directory before its content.
-    fn entries(&self) -> Result<BTreeMap<&Path, Entry<'_>>> {
-        let mut entries = BTreeMap::new();
-        for file in &self.files {
-            let path = path_below_root(&file.path)?;
-            let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
-            entries.extend(parents.map(|parent| (parent, Entry::Directory)));
-            entries.insert(path, Entry::File(file));
-        }
-        Ok(entries)
-    }
-
-    fn config(&self, diff_id: &str) -> Value {
+    fn config(&self, diff_ids: &[String]) -> Value {
         json!({
             "architecture": architecture(),
             "os": "linux",
@@ -109,7 +116,7 @@ impl Image {
                 "User": self.user,
                 "WorkingDir": "/",
             },
-            "rootfs": {"type": "layers", "diff_ids": [diff_id]},
+            "rootfs": {"type": "layers", "diff_ids": diff_ids},
         })
     }
 
@@ -121,6 +128,29 @@ impl Image {
             json!({"io.containerd.image.name": self.name, "org.opencontainers.image.ref.name": self.name});
         json!({"schemaVersion": 2, "mediaType": INDEX, "manifests": [descriptor]})
     }
+}
+
+fn layer_tar(files: &[ImageFile]) -> Result<Vec<u8>> {
+    let mut layer = Builder::new(Vec::new());
+    for (path, entry) in entries(files)? {
+        match entry {
+            Entry::Directory => append(&mut layer, path, EntryType::Directory, 0o755, 0, io::empty())?,
+            Entry::File(file) => append_source(&mut layer, path, file)?,
+        }
+    }
+    layer.into_inner().context("failed to finish an image layer")
+}
+
+/// What a layer holds, by path below the root. The order of the map puts every directory before its content.
+fn entries(files: &[ImageFile]) -> Result<BTreeMap<&Path, Entry<'_>>> {
+    let mut entries = BTreeMap::new();
+    for file in files {
+        let path = path_below_root(&file.path)?;
+        let parents = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty());
+        entries.extend(parents.map(|parent| (parent, Entry::Directory)));
+        entries.insert(path, Entry::File(file));
+    }
+    Ok(entries)
 }
 
 enum Entry<'a> {
@@ -149,12 +179,12 @@ impl Blob {
     }
 }
 
-fn manifest(config: &Blob, layer: &Blob) -> Value {
+fn manifest(config: &Blob, layers: &[Blob]) -> Value {
     json!({
         "schemaVersion": 2,
         "mediaType": MANIFEST,
         "config": config.descriptor(),
-        "layers": [layer.descriptor()],
+        "layers": layers.iter().map(Blob::descriptor).collect::<Vec<_>>(),
     })
 }
 
@@ -174,10 +204,13 @@ fn digest(bytes: &[u8]) -> String {
     })
 }
 
-fn gzip(bytes: &[u8]) -> Result<Vec<u8>> {
-    // The archive goes no further than this machine, and a development build compresses ten times slower otherwise.
-    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).and_then(|()| encoder.finish()).context("failed to compress the image layer")
+fn gzip(bytes: &[u8], packing: Packing) -> Result<Vec<u8>> {
+    let level = match packing {
+        Packing::Fast => Compression::fast(),
+        Packing::Small => Compression::best(),
+    };
+    let mut encoder = GzBuilder::new().mtime(0).write(Vec::new(), level);
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).context("failed to compress an image layer")
 }
 
 fn path_below_root(path: &Path) -> Result<&Path> {
@@ -251,10 +284,10 @@ mod tests {
         fs::write(&source, "#!/bin/true\n").unwrap();
         let image = Image {
             name: "localhost/server:test".to_owned(),
-            files: vec![
+            layers: vec![vec![
                 ImageFile { path: "/usr/bin/server".into(), source: source.clone(), mode: 0o755 },
                 ImageFile { path: "/etc/server.conf".into(), source, mode: 0o600 },
-            ],
+            ]],
             entrypoint: vec!["/usr/bin/server".to_owned(), "--verbose".to_owned()],
             user: "65532:65532".to_owned(),
         };
@@ -294,16 +327,16 @@ mod tests {
     #[test]
     fn the_same_input_gives_the_same_bytes() {
         let Fixture { directory, image } = image();
-        let first = image.to_archive().unwrap();
+        let first = image.to_archive(Packing::Fast).unwrap().bytes;
         let touched = File::options().append(true).open(directory.path().join("server")).unwrap();
         touched.set_modified(SystemTime::UNIX_EPOCH).unwrap();
-        let reversed = Image { files: image.files.iter().rev().cloned().collect(), ..image };
-        assert!(first == reversed.to_archive().unwrap());
+        let reversed = Image { layers: vec![image.layers[0].iter().rev().cloned().collect()], ..image };
+        assert!(first == reversed.to_archive(Packing::Fast).unwrap().bytes);
     }
 
     #[test]
     fn every_digest_names_the_blob_it_points_at() {
-        let archive = unpack(&image().image.to_archive().unwrap());
+        let archive = unpack(&image().image.to_archive(Packing::Fast).unwrap().bytes);
         let index: Value = serde_json::from_slice(&archive["index.json"]).unwrap();
         let manifest = follow_to_json(&archive, &index["manifests"][0]);
         let config = follow_to_json(&archive, &manifest["config"]);
@@ -312,8 +345,24 @@ mod tests {
     }
 
     #[test]
+    fn every_program_has_a_layer_of_its_own_and_the_first_one_is_what_runs() {
+        let source = image();
+        let [first, second] = ["first", "second"].map(|name| source.directory.path().join(name));
+        [&first, &second].map(|program| fs::write(program, "").unwrap());
+        let image = Image::of_programs("localhost/both:test", &[&first, &second]).unwrap();
+        let archive = unpack(&image.to_archive(Packing::Small).unwrap().bytes);
+        let index: Value = serde_json::from_slice(&archive["index.json"]).unwrap();
+        let manifest = follow_to_json(&archive, &index["manifests"][0]);
+        let layer = |index: usize| {
+            unpack(&gunzip(follow(&archive, &manifest["layers"][index]))).into_keys().collect::<Vec<_>>()
+        };
+        assert_eq!((layer(0), layer(1)), (vec!["first".to_owned()], vec!["second".to_owned()]));
+        assert_eq!(image.entrypoint, ["/first"]);
+    }
+
+    #[test]
     fn the_image_says_its_name_and_how_it_is_run() {
-        let archive = unpack(&image().image.to_archive().unwrap());
+        let archive = unpack(&image().image.to_archive(Packing::Fast).unwrap().bytes);
         let index: Value = serde_json::from_slice(&archive["index.json"]).unwrap();
         let manifest = follow_to_json(&archive, &index["manifests"][0]);
         let config = follow_to_json(&archive, &manifest["config"]);
@@ -324,7 +373,7 @@ mod tests {
 
     #[test]
     fn directories_come_before_what_is_in_them_and_all_belongs_to_root() {
-        let layer = image().image.layer_tar().unwrap();
+        let layer = layer_tar(&image().image.layers[0]).unwrap();
         let mut archive = tar::Archive::new(layer.as_slice());
         let entries = archive.entries().unwrap().map(|entry| {
             let entry = entry.unwrap();
@@ -342,8 +391,8 @@ mod tests {
     fn a_path_that_leaves_the_image_is_refused() {
         for path in ["relative", "/", "/usr/../../etc/passwd"] {
             let mut fixture = image();
-            fixture.image.files[0].path = path.into();
-            let error = fixture.image.to_archive().unwrap_err();
+            fixture.image.layers[0][0].path = path.into();
+            let error = fixture.image.to_archive(Packing::Fast).unwrap_err();
             assert!(error.to_string().starts_with(&format!("{path} is no path")), "{error}");
         }
     }
@@ -351,8 +400,8 @@ mod tests {
     #[test]
     fn a_missing_file_is_named() {
         let mut fixture = image();
-        fixture.image.files[0].source = "/nonexistent/server".into();
-        let error = fixture.image.to_archive().unwrap_err();
+        fixture.image.layers[0][0].source = "/nonexistent/server".into();
+        let error = fixture.image.to_archive(Packing::Fast).unwrap_err();
         assert_eq!(error.to_string(), "failed to read /nonexistent/server for the image");
     }
 }

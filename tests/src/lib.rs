@@ -6,9 +6,12 @@
 
 pub mod bed;
 pub mod bench;
+pub mod cargo;
 #[cfg(test)]
 mod cases;
 pub mod cluster;
 pub mod fault;
+pub mod helm;
 pub mod image;
+pub mod operator_image;
 pub mod prove;

@@ -39,7 +39,7 @@ static HELLO: LazyLock<PathBuf> = LazyLock::new(|| {
 /// A cluster whose node has the image.
 async fn node() -> (TemporaryCluster, Client) {
     let cluster = TemporaryCluster::up(Tier::Node, &Options::default(), &Silent).await.unwrap();
-    cluster.load_image(&Image::of_program(IMAGE, &HELLO).unwrap()).await.unwrap();
+    cluster.load_image(&Image::of_programs(IMAGE, &[&HELLO]).unwrap()).await.unwrap();
     let client = cluster.client().await.unwrap();
     (cluster, client)
 }

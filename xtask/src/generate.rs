@@ -7,9 +7,9 @@ use anyhow::{Context, Result, ensure};
 use webservice_api::crd::crd;
 use webservice_api::rules::{Kind, RULES, Rule, example};
 
-use crate::root;
+use crate::{generate_chart as chart, root};
 
-/// Write the generated files: CRD and reference pages
+/// Write the generated files: CRD, chart and reference pages
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Write nothing, and fail where a file differs from what would be written
@@ -18,25 +18,37 @@ pub(crate) struct Args {
 }
 
 /// A file and what it should hold.
-struct Generated {
-    path: &'static str,
-    content: String,
+pub(crate) struct Generated {
+    pub(crate) path: &'static str,
+    pub(crate) content: String,
 }
 
-pub(crate) fn run(args: &Args) -> Result<()> {
+pub(crate) async fn run(args: &Args) -> Result<()> {
     if args.check {
-        return check();
+        return check(Helm::Build).await;
     }
-    for Generated { path, content } in drifted()? {
-        write(&root().join(path), &content).with_context(|| format!("failed to write {path}"))?;
-        println!("wrote {path}");
-    }
-    Ok(())
+    write_drifted(from_code()?)?;
+    // Of the files that are now written.
+    write_drifted(vec![chart::install().await?])
+}
+
+/// Whether Helm, which takes minutes to build, is built for the check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Helm {
+    Build,
+    IfBuilt,
 }
 
 /// Fails where a file differs from what would be written.
-pub(crate) fn check() -> Result<()> {
-    let paths: Vec<_> = drifted()?.iter().map(|file| file.path).collect();
+pub(crate) async fn check(helm: Helm) -> Result<()> {
+    let mut paths: Vec<_> =
+        from_code()?.iter().filter(|file| file.has_drifted()).map(|file| file.path).collect();
+    if helm == Helm::Build || chart::helm_is_built().await {
+        paths.extend(Some(chart::install().await?).filter(Generated::has_drifted).map(|file| file.path));
+    } else {
+        eprintln!("{}: Helm is not built, so only the digest of the chart is compared", chart::INSTALL);
+        paths.extend((!chart::is_installed_chart()?).then_some(chart::INSTALL));
+    }
     ensure!(
         paths.is_empty(),
         "generated files are out of date: {}; run `cargo xtask gen` and commit them",
@@ -45,20 +57,28 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// The files that differ from what they should hold.
-fn drifted() -> Result<Vec<Generated>> {
-    let differs = |file: &Generated| {
-        std::fs::read_to_string(root().join(file.path)).map_or(true, |present| present != file.content)
-    };
-    Ok(all()?.into_iter().filter(differs).collect())
-}
-
-fn all() -> Result<Vec<Generated>> {
-    Ok(vec![
+fn from_code() -> Result<Vec<Generated>> {
+    let mut files = vec![
         Generated { path: "charts/webservice-operator/files/crd.yaml", content: crd_yaml()? },
         Generated { path: "docs/reference/metrics.md", content: crate::metrics_page::page()? },
         Generated { path: "docs/reference/rules.md", content: rules_page() },
-    ])
+    ];
+    files.extend(chart::files()?);
+    Ok(files)
+}
+
+impl Generated {
+    fn has_drifted(&self) -> bool {
+        std::fs::read_to_string(root().join(self.path)).map_or(true, |present| present != self.content)
+    }
+}
+
+fn write_drifted(files: Vec<Generated>) -> Result<()> {
+    for Generated { path, content } in files.into_iter().filter(Generated::has_drifted) {
+        write(&root().join(path), &content).with_context(|| format!("failed to write {path}"))?;
+        println!("wrote {path}");
+    }
+    Ok(())
 }
 
 fn write(file: &Path, content: &str) -> std::io::Result<()> {

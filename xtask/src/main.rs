@@ -10,6 +10,8 @@ mod cargo;
 mod cluster;
 mod controller;
 mod generate;
+mod generate_chart;
+mod image;
 mod interrupt;
 mod kubectl;
 mod metrics_page;
@@ -42,6 +44,7 @@ enum Command {
     Controller(controller::Args),
     Cluster(cluster::Args),
     Gen(generate::Args),
+    Image(image::Args),
     Kubectl(kubectl::Args),
 }
 
@@ -54,7 +57,8 @@ async fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args).await,
         Command::Controller(args) => controller::run(args).await,
         Command::Cluster(args) => cluster::run(args).await,
-        Command::Gen(args) => generate::run(&args),
+        Command::Image(args) => image::run(args).await,
+        Command::Gen(args) => generate::run(&args).await,
         Command::Test(args) => test::run(args).await,
         Command::Kubectl(args) => kubectl::run(&args),
     };

@@ -8,7 +8,7 @@ use tokio::process::Command;
 use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
 
 use crate::cargo::cargo;
-use crate::generate;
+use crate::generate::{self, Helm};
 use crate::interrupt::or_interrupt;
 use crate::terminal::{Terminal, human};
 
@@ -32,7 +32,8 @@ pub(crate) async fn run(args: Args) -> Result<()> {
 async fn all(args: &Args, report: &mut Report) -> Result<()> {
     if args.filter.is_none() {
         report.cargo("format", &["fmt", "--all", "--check"]).await?;
-        report.time("generated files", async { generate::check() }).await?;
+        let helm = if args.fast { Helm::IfBuilt } else { Helm::Build };
+        report.time("generated files", generate::check(helm)).await?;
         let everything = ["clippy", "--workspace", "--all-targets", "--locked", TEST_HOOKS];
         report.cargo("lints", &[&everything[..], &["--", "-D", "warnings"]].concat()).await?;
     }
@@ -45,10 +46,13 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
     }
     if !args.fast {
         build_slowed_webhook(report).await?;
+        if args.filter.is_none() {
+            report.tests("chart", &["--test", "chart"]).await?;
+        }
         on_a_cluster(args.filter.as_deref(), &[], report).await?;
         if args.filter.is_none() {
             report.tests("clusters side by side", &["--test", "cluster"]).await?;
-            report.tests("node", &["--test", "node"]).await?;
+            report.tests("node", &["--test", "node", "--test", "install"]).await?;
         }
     }
     Ok(())

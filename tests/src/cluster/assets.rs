@@ -98,6 +98,11 @@ pub async fn ensure(tier: Tier, progress: &dyn Progress) -> Result<Binaries> {
     Ok(Binaries(paths))
 }
 
+/// The directory with the sources of a Go module that the module in `tests/cluster/NAME` requires.
+pub async fn sources(name: &str, required: &str) -> Result<PathBuf> {
+    Module::open(name)?.sources(required).await
+}
+
 /// Finds one program that is no part of a cluster, and builds it if it is missing.
 pub async fn program(part: &Part, progress: &dyn Progress) -> Result<PathBuf> {
     let mut paths = locate(&[part], None, &cache_home()?.join("bin")).await?;
@@ -106,6 +111,13 @@ pub async fn program(part: &Part, progress: &dyn Progress) -> Result<PathBuf> {
         build(part, &path, "1 of 1", progress).await?;
     }
     Ok(path)
+}
+
+/// Finds one program that is no part of a cluster, if it is built already.
+pub async fn find(part: &Part) -> Option<PathBuf> {
+    // Whoever has no toolchain has built nothing either.
+    let mut paths = locate(&[part], None, &cache_home().ok()?.join("bin")).await.ok()?;
+    paths.remove(part.name).filter(|path| path.exists())
 }
 
 /// Decides where each program is, or will be once it is built. The toolchain is asked only about modules of which

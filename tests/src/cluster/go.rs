@@ -14,6 +14,8 @@ use tempfile::TempPath;
 use tokio::process::Command;
 use tokio::time::timeout;
 
+use super::tree;
+
 /// kube-apiserver takes four minutes on two idle cores.
 const BUILD_DEADLINE: Duration = Duration::from_hours(1);
 const VERSION_DEADLINE: Duration = Duration::from_secs(30);
@@ -51,13 +53,7 @@ impl Module {
         hash.update(self.toolchain_version().await?);
         hash.update(FLAGS.join(" "));
         hash.update(self.linker_flags());
-        for path in files_below(&self.directory)? {
-            let content = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
-            let name = path.strip_prefix(&self.directory).unwrap_or(&path);
-            hash.update(name.as_os_str().as_encoded_bytes());
-            hash.update(content.len().to_le_bytes());
-            hash.update(content);
-        }
+        tree::hash(&mut hash, &self.directory, |_| true)?;
         let digest = <[u8; 32]>::from(hash.finalize());
         Ok(format!("{:016x}", u64::from_be_bytes(*digest.first_chunk().unwrap_or(&[0; 8]))))
     }
@@ -71,6 +67,22 @@ impl Module {
         command.arg("-o").arg(&temporary).arg(package);
         run(command, BUILD_DEADLINE).await.with_context(|| format!("failed to build {package}"))?;
         temporary.persist(output).with_context(|| format!("failed to write {}", output.display()))
+    }
+
+    /// The directory with the sources of a module that this one requires; they are downloaded if they are missing.
+    pub(super) async fn sources(&self, module: &str) -> Result<PathBuf> {
+        #[derive(serde::Deserialize)]
+        struct Downloaded {
+            #[serde(rename = "Dir")]
+            directory: PathBuf,
+        }
+        let mut command = self.go("mod");
+        command.args(["download", "-json", module]);
+        let output =
+            run(command, BUILD_DEADLINE).await.with_context(|| format!("failed to download {module}"))?;
+        let downloaded: Downloaded = serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("failed to read what go says about {module}"))?;
+        Ok(downloaded.directory)
     }
 
     async fn toolchain_version(&self) -> Result<Vec<u8>> {
@@ -105,22 +117,6 @@ fn required_version<'a>(go_mod: &'a str, module: &str) -> Option<&'a str> {
         let found = words.next() == Some(module);
         words.next().filter(|version| found && version.starts_with('v'))
     })
-}
-
-/// All files below a directory, sorted.
-fn files_below(directory: &Path) -> Result<Vec<PathBuf>> {
-    let mut files = Vec::new();
-    let mut directories = vec![directory.to_owned()];
-    while let Some(directory) = directories.pop() {
-        let entries =
-            fs::read_dir(&directory).with_context(|| format!("failed to list {}", directory.display()))?;
-        for entry in entries {
-            let path = entry?.path();
-            if path.is_dir() { directories.push(path) } else { files.push(path) }
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// Runs the toolchain in silence; only when it fails, the end of what it said is part of the error.

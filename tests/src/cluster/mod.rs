@@ -15,6 +15,8 @@ pub mod progress;
 pub mod state;
 mod status;
 mod temporary;
+pub mod tools;
+pub mod tree;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

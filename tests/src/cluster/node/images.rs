@@ -16,7 +16,7 @@ use super::super::{Cluster, Tier};
 use super::cgroup::Cgroup;
 use super::directory;
 use super::sandbox::Sandbox;
-use crate::image::Image;
+use crate::image::{Image, Packing};
 
 const IMPORT_DEADLINE: Duration = Duration::from_mins(1);
 
@@ -30,9 +30,9 @@ impl Cluster {
             image.name
         );
         let to_pack = image.clone();
-        let archive = spawn_blocking(move || to_pack.to_archive()).await??;
+        let archive = spawn_blocking(move || to_pack.to_archive(Packing::Fast)).await??;
         let sandbox = Sandbox::open(&self.state, &Cgroup::of(&self.state)?)?;
-        let imported = import(&self.state, &sandbox, &archive).await;
+        let imported = import(&self.state, &sandbox, &archive.bytes).await;
         imported.with_context(|| format!("failed to load the image {}", image.name))
     }
 }

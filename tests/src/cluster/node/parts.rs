@@ -14,7 +14,7 @@ use super::cgroup::Cgroup;
 use super::config::{self, Kubelet};
 use super::sandbox::Sandbox;
 use super::{API_SERVER_PORT, CLUSTER_RANGE, NODE_ADDRESS, NODE_NAME, PAUSE_IMAGE, directory, images};
-use crate::image::Image;
+use crate::image::{Image, Packing};
 
 const CONTAINERD: &str = "containerd";
 const KUBELET: &str = "kubelet";
@@ -43,8 +43,8 @@ impl Parts<'_> {
 
     /// Gives containerd the image that every pod needs.
     pub(super) async fn load_pause_image(&self) -> Result<()> {
-        let image = Image::of_program(PAUSE_IMAGE, self.binaries.path("pause")?)?;
-        images::import(self.state, self.sandbox, &image.to_archive()?).await
+        let image = Image::of_programs(PAUSE_IMAGE, &[self.binaries.path("pause")?])?;
+        images::import(self.state, self.sandbox, &image.to_archive(Packing::Fast)?.bytes).await
     }
 
     pub(super) fn start_scheduler(&self) -> Result<Daemon> {

@@ -348,7 +348,9 @@ mod tests {
     fn every_program_has_a_layer_of_its_own_and_the_first_one_is_what_runs() {
         let source = image();
         let [first, second] = ["first", "second"].map(|name| source.directory.path().join(name));
-        [&first, &second].map(|program| fs::write(program, "").unwrap());
+        for program in [&first, &second] {
+            fs::write(program, "").unwrap();
+        }
         let image = Image::of_programs("localhost/both:test", &[&first, &second]).unwrap();
         let archive = unpack(&image.to_archive(Packing::Small).unwrap().bytes);
         let index: Value = serde_json::from_slice(&archive["index.json"]).unwrap();

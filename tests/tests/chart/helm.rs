@@ -84,10 +84,8 @@ impl Release {
         // Without a cluster, Helm 3 takes it for a very old one. An argument of the test's own wins, since it comes later.
         arguments.insert(1, format!("--kube-version={}", kubernetes_version().unwrap()));
         let output = helm(version, &arguments).await;
-        match output.status.success() {
-            true => Ok(String::from_utf8(output.stdout).unwrap()),
-            false => Err(String::from_utf8(output.stderr).unwrap()),
-        }
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
     /// The text that the newest Helm renders.

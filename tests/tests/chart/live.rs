@@ -41,7 +41,7 @@ fn kubectl(cluster: &Cluster, arguments: &[&str], manifests: &str) -> Output {
     child.wait_with_output().unwrap()
 }
 
-fn list(items: Vec<&Value>) -> String {
+fn list(items: &[&Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
@@ -71,11 +71,11 @@ async fn the_api_server_takes_everything_that_is_rendered_without_a_warning() {
     for release in releases {
         let manifests = release.render().await;
         // A pod is refused while its account is missing.
-        let accounts = list(manifests.of("ServiceAccount"));
+        let accounts = list(&manifests.of("ServiceAccount"));
         let applied = kubectl(&cluster, &["apply", "--server-side", "--filename=-"], &accounts);
         assert!(applied.status.success(), "{applied:?}");
         let is_known = |object: &&Value| UNKNOWN.iter().all(|kind| object["kind"] != *kind);
-        let known = list(manifests.all().iter().filter(is_known).collect());
+        let known = list(&manifests.all().iter().filter(is_known).collect::<Vec<_>>());
         let answer =
             kubectl(&cluster, &["apply", "--server-side", "--dry-run=server", "--filename=-"], &known);
         let said = String::from_utf8(answer.stderr).unwrap();

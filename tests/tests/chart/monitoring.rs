@@ -50,7 +50,7 @@ fn sources(directory: &Path) -> String {
     entries.map(text).collect()
 }
 
-/// The words before a `{` in an expression of PromQL.
+/// The words before a `{` in an expression of `PromQL`.
 fn metrics(expression: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let before: Vec<_> = expression.split('{').collect();

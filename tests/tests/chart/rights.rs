@@ -6,7 +6,7 @@ fn roles(manifests: &Manifests) -> Vec<&Value> {
     [manifests.of("Role"), manifests.of("ClusterRole")].concat()
 }
 
-fn rules<'m>(role: &'m Value) -> impl Iterator<Item = &'m Value> {
+fn rules(role: &Value) -> impl Iterator<Item = &Value> {
     role["rules"].as_array().unwrap().iter()
 }
 
@@ -62,8 +62,7 @@ async fn webservices_are_created_by_nobody_but_to_ask_for_the_webhook_in_one_nam
         let creates = |rule: &Value| {
             strings(&rule["resources"]) == ["webservices"] && strings(&rule["verbs"]).contains(&"create")
         };
-        let roles: Vec<_> =
-            roles(&manifests).into_iter().filter(|role| rules(role).any(|rule| creates(rule))).collect();
+        let roles: Vec<_> = roles(&manifests).into_iter().filter(|role| rules(role).any(creates)).collect();
         let names: Vec<_> = roles.iter().map(|role| name(role)).collect();
         assert_eq!(names, ["ns-r-webservice-operator-probe", "r-webservice-operator-test"]);
         assert!(roles.iter().all(|role| role["metadata"]["namespace"] == place), "{names:?}");

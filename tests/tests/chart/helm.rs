@@ -21,6 +21,8 @@ pub(crate) const EVERYTHING: &[&str] = &[
     "webhook.policy.allowedTiers={dev}",
     "webhook.clientCertificate.configMapName=api-server-ca",
     "imagePullSecrets[0].name=registry",
+    "controller.metrics.auth=true",
+    "controller.metrics.tlsSecretName=metrics-tls",
 ];
 
 /// The values of each TLS mode.
@@ -144,10 +146,9 @@ pub(crate) fn name(object: &Value) -> &str {
 
 /// The strings of an array.
 pub(crate) fn strings(array: &Value) -> Vec<&str> {
-    array
-        .as_array()
-        .unwrap_or_else(|| panic!("{array} is no array"))
-        .iter()
-        .filter_map(Value::as_str)
-        .collect()
+    if array.is_null() {
+        return Vec::new();
+    }
+    let items = array.as_array().unwrap_or_else(|| panic!("{array} is no array"));
+    items.iter().filter_map(Value::as_str).collect()
 }

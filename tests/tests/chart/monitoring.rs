@@ -1,12 +1,11 @@
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-use serde_json::Value;
-
+use serde_json::{Value, json};
+use webservice_api::rbac::metrics_reader;
 use webservice_tests::cargo::root;
 
-use crate::helm::{EVERYTHING, Release};
+use crate::helm::{EVERYTHING, Release, strings};
 
 /// Metrics that neither process makes: Prometheus does.
 const FOREIGN: [&str; 1] = ["up"];
@@ -43,13 +42,6 @@ async fn every_alert_is_about_this_release_alone() {
     }
 }
 
-/// All files below a directory, in one.
-fn sources(directory: &Path) -> String {
-    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
-    let text = |path: PathBuf| if path.is_dir() { sources(&path) } else { fs::read_to_string(path).unwrap() };
-    entries.map(text).collect()
-}
-
 /// The words before a `{` in an expression of `PromQL`.
 fn metrics(expression: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -60,8 +52,8 @@ fn metrics(expression: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn alerts_and_dashboard_ask_for_metrics_that_exist() {
-    let sources: String =
-        ["controller/src", "webhook/src", "ops/src"].map(|crate_| sources(&root().join(crate_))).concat();
+    // Generated from what both processes register.
+    let page = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
     let dashboard =
         fs::read_to_string(root().join("charts/webservice-operator/files/dashboard.json")).unwrap();
     let dashboard: Value = serde_json::from_str(&dashboard).unwrap();
@@ -72,8 +64,8 @@ async fn alerts_and_dashboard_ask_for_metrics_that_exist() {
         asked.iter().flat_map(|query| metrics(query["expr"].as_str().unwrap())).collect();
     assert!(asked.len() > 15, "{asked:?}");
     for metric in asked.iter().filter(|metric| !FOREIGN.contains(metric)) {
-        let base = metric.trim_end_matches("_total").trim_end_matches("_bucket");
-        assert!(sources.contains(&format!("\"{base}\"")), "{metric}");
+        let family = metric.trim_end_matches("_bucket");
+        assert!(page.contains(&format!("\n| `{family}` |")), "{metric}");
     }
 }
 
@@ -81,4 +73,24 @@ async fn alerts_and_dashboard_ask_for_metrics_that_exist() {
 async fn broken_pods_are_scraped_too() {
     let manifests = Release::new().render().await;
     assert_eq!(manifests.one("Service", "-metrics")["spec"]["publishNotReadyAddresses"], true);
+}
+
+#[tokio::test]
+async fn metrics_behind_rbac_are_scraped_with_a_token_and_those_of_the_webhook_without() {
+    let release = Release::named("r", "ns").set(&["monitoring.serviceMonitor.enabled=true"]);
+    let manifests = release.set(&["controller.metrics.auth=true"]).render().await;
+    let endpoints = manifests.one("ServiceMonitor", "")["spec"]["endpoints"].as_array().unwrap().clone();
+    let of = |component: &str| {
+        let keeps = |rule: &Value| rule["action"] == "keep" && rule["regex"] == component;
+        let is_for = |endpoint: &&Value| endpoint["relabelings"].as_array().unwrap().iter().any(keeps);
+        endpoints.iter().find(is_for).unwrap()
+    };
+    assert_eq!((&of("webhook")["scheme"], of("webhook").get("bearerTokenFile")), (&Value::Null, None));
+    assert_eq!(of("controller")["scheme"], "https");
+    assert!(of("controller")["bearerTokenFile"].is_string());
+
+    let pod = &manifests.one("Deployment", "-controller")["spec"]["template"]["spec"];
+    assert!(strings(&pod["containers"][0]["args"]).contains(&"--metrics-auth"));
+    let reader = manifests.one("ClusterRole", "-metrics-reader")["rules"].clone();
+    assert_eq!(reader, json!(metrics_reader()));
 }

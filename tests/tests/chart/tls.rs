@@ -75,7 +75,7 @@ async fn of_the_users_secret_the_controller_sees_the_ca_alone() {
 async fn a_ca_that_the_user_gives_is_nothing_to_the_controller() {
     let manifests = Release::new().set(MODES[3]).render().await;
     let controller = manifests.one("Deployment", "-controller").to_string();
-    assert!(!controller.contains("mine") && !controller.contains("webhook-configuration"), "{controller}");
+    assert!(!controller.contains("mine") && !controller.contains("ca-bundle"), "{controller}");
     let rights = manifests.one("ClusterRole", "-registration").to_string();
     assert!(!rights.contains("patch"), "{rights}");
 }

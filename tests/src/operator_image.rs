@@ -14,6 +14,16 @@ use crate::image::{Image, ImageFile};
 
 const PROGRAMS: [&str; 2] = ["webservice-controller", "webservice-webhook"];
 
+/// The image's name on a local node, which never asks a registry for it.
+pub const LOCAL: &str = "localhost/webservice-operator:local";
+
+/// The chart's values for an image that is on the node already, as an argument of Helm.
+#[must_use]
+pub fn values(name: &str) -> String {
+    let (repository, tag) = name.rsplit_once(':').unwrap_or((name, "latest"));
+    format!("--set=image.repository={repository},image.tag={tag},image.pullPolicy=Never")
+}
+
 /// How the programs are compiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {

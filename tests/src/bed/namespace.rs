@@ -334,22 +334,28 @@ impl TestNamespace {
 impl Drop for TestNamespace {
     fn drop(&mut self) {
         if thread::panicking() {
-            eprintln!("{}", wait_for(dump(&self.name, &self.cluster, &self.directory)));
+            let dumped = wait_for(dump(&self.name, &self.cluster, &self.directory));
+            eprintln!("{}", dumped.unwrap_or_default());
         }
         if env::var_os("KEEP").is_some() {
             eprintln!("kept: namespace {} and {}", self.name, self.directory.display());
-        } else if let Err(error) = wait_for(self.remove()) {
+        } else if let Some(Err(error)) = wait_for(self.remove()) {
             eprintln!("failed to remove namespace {}: {error:#}", self.name);
         }
     }
 }
 
-/// Destructors cannot await: the future runs to its end on a thread of its own.
-fn wait_for<T: Send>(future: impl Future<Output = T> + Send) -> T {
+/// Destructors cannot await: the future runs to its end on a thread of its own. Where it panics the test fails; one that has failed already
+/// goes on, since a second panic would end all tests at once.
+fn wait_for<T: Send>(future: impl Future<Output = T> + Send) -> Option<T> {
     thread::scope(|scope| {
         let run =
             || Builder::new_current_thread().enable_all().build().must("make a runtime").block_on(future);
-        scope.spawn(run).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        match scope.spawn(run).join() {
+            Ok(value) => Some(value),
+            Err(_) if thread::panicking() => None,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
     })
 }
 

@@ -78,6 +78,8 @@ pub struct Options {
     pub api_server: Vec<String>,
     /// More flags for kube-controller-manager.
     pub controller_manager: Vec<String>,
+    /// How often the kubelet looks after a pod's mounts. Its default is a minute.
+    pub kubelet_sync: Option<Duration>,
 }
 
 /// A control plane that is being started in a cluster's directory.

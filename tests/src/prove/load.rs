@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 /// Failures that are kept in words; more are only counted.
@@ -85,6 +86,25 @@ impl Load {
                 call().await;
                 tokio::time::sleep(pause.mul_f64(fastrand::f64())).await;
             }
+        });
+    }
+
+    /// Calls at a steady rate, whether or not earlier ones have ended.
+    pub fn at_rate<F>(&mut self, per_second: u32, mut call: impl FnMut() -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let stop = self.stop.clone();
+        let mut ticks = interval(Duration::from_secs(1) / per_second);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.callers.spawn(async move {
+            let mut calls = JoinSet::new();
+            while stop.run_until_cancelled(ticks.tick()).await.is_some() {
+                calls.spawn(call());
+                // Those that have ended go, one for one at least.
+                while calls.try_join_next().is_some() {}
+            }
+            calls.join_all().await;
         });
     }
 

@@ -1,6 +1,7 @@
 //! Configuration of the node's parts: pure functions from what is known to what is written.
 
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -71,6 +72,8 @@ pub(super) struct Kubelet<'a> {
     pub(super) authority: &'a Path,
     /// The certificate the kubelet serves with.
     pub(super) certificate: &'a KeyPairFiles,
+    /// How often it looks after a pod's mounts, if not as by default.
+    pub(super) sync: Option<Duration>,
 }
 
 impl Kubelet<'_> {
@@ -107,6 +110,9 @@ impl Kubelet<'_> {
         if self.cgroup_v1 {
             configuration["failCgroupV1"] = json!(false);
         }
+        if let Some(sync) = self.sync {
+            configuration["syncFrequency"] = json!(format!("{}s", sync.as_secs()));
+        }
         configuration
     }
 }
@@ -118,7 +124,8 @@ mod tests {
     fn kubelet(cgroup_v1: bool) -> Value {
         let certificate = KeyPairFiles { certificate: "/pki/node.crt".into(), key: "/pki/node.key".into() };
         let authority = Path::new("/pki/ca.crt");
-        Kubelet { cgroup: "/webservice-dev", cgroup_v1, authority, certificate: &certificate }.configuration()
+        let cgroup = "/webservice-dev";
+        Kubelet { cgroup, cgroup_v1, authority, certificate: &certificate, sync: None }.configuration()
     }
 
     #[test]

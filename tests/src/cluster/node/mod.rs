@@ -63,7 +63,14 @@ impl NodeTier<'_> {
         let (sandbox, network) = step(self.progress, "create the node's namespaces", sandbox).await?;
 
         let (state, binaries, authority) = (self.state, self.binaries, self.authority);
-        let parts = Parts { state, binaries, authority, cgroup: &cgroup, sandbox: &sandbox };
+        let parts = Parts {
+            state,
+            binaries,
+            authority,
+            cgroup: &cgroup,
+            sandbox: &sandbox,
+            kubelet_sync: self.options.kubelet_sync,
+        };
         let containerd = parts.start_containerd()?;
         let started = self.start_control_plane(&network).await?;
         let has_pause = containerd.ready(READY_DEADLINE, async || parts.load_pause_image().await);
@@ -101,6 +108,7 @@ impl NodeTier<'_> {
         Ok(Options {
             api_server: [&api_server[..], &self.options.api_server].concat(),
             controller_manager: [&controller_manager[..], &self.options.controller_manager].concat(),
+            ..Options::default()
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
@@ -28,6 +29,7 @@ pub(super) struct Parts<'a> {
     pub(super) authority: &'a Authority,
     pub(super) cgroup: &'a Cgroup,
     pub(super) sandbox: &'a Sandbox,
+    pub(super) kubelet_sync: Option<Duration>,
 }
 
 impl Parts<'_> {
@@ -79,6 +81,7 @@ impl Parts<'_> {
                 &subject,
                 &[NODE_NAME, &NODE_ADDRESS.to_string()],
             )?,
+            sync: self.kubelet_sync,
         };
         let configuration = self.write("kubelet.json", &configuration.configuration().to_string())?;
         let flags = [

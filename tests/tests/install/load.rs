@@ -1,0 +1,74 @@
+//! WebServices that are created all the time, while something happens to the webhook.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow};
+use tokio::time::timeout;
+use webservice_tests::bed::{Objects, Site, webservice};
+use webservice_tests::prove::{Findings, Load, Tally};
+
+/// Creations per second.
+const RATE: u32 = 50;
+/// One in so many is stored, and so is work for the controller. The others go through admission alike and are not: ten thousand
+/// stored ones would make it a test of the machine.
+const STORED: u64 = 10;
+/// As long as kubectl waits, by far: who creates something expects an answer.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// What may take as long as a kubelet takes, on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+/// No write waits for the webhook in vain, and none goes past it.
+pub(crate) const FAIL: &str =
+    "--set=webhook.mutating.failurePolicy=Fail,webhook.validating.failurePolicy=Fail";
+
+/// Creations at a steady rate.
+pub(crate) struct Creations {
+    load: Load,
+    tally: Arc<Tally>,
+    started: Instant,
+}
+
+impl Creations {
+    pub(crate) fn start(site: &Site) -> Self {
+        let (mut load, tally) = (Load::new(), Arc::new(Tally::default()));
+        let (webservices, counted, count) = (site.webservices(), Arc::clone(&tally), AtomicU64::new(0));
+        load.at_rate(RATE, move || {
+            create(webservices.clone(), Arc::clone(&counted), count.fetch_add(1, Ordering::Relaxed))
+        });
+        Self { load, tally, started: Instant::now() }
+    }
+
+    /// Those that failed so far.
+    pub(crate) fn failures(&self) -> u64 {
+        self.tally.failures()
+    }
+
+    /// Ends them and says what was found.
+    pub(crate) async fn finish(self, findings: &mut Findings) {
+        let Self { load, tally, started } = self;
+        let elapsed = started.elapsed();
+        load.finish().await.unwrap();
+        findings.none_failed("creations", &tally);
+        // Far below the rate, since a busy machine is no fault of the webhook's.
+        findings.at_least(
+            "creations per second",
+            tally.calls(),
+            tally.goodput(elapsed),
+            f64::from(RATE) / 2.0,
+        );
+    }
+}
+
+async fn create(webservices: Objects, tally: Arc<Tally>, number: u64) {
+    let object = webservice(&format!("load-{number}"));
+    let created = async {
+        if number.is_multiple_of(STORED) {
+            webservices.try_create(object).await
+        } else {
+            webservices.try_accept(object).await
+        }
+    };
+    let answer = timeout(DEADLINE, created).await.context("no answer in time");
+    tally.count(answer.and_then(|answer| answer.map_err(|status| anyhow!(status.message))));
+}

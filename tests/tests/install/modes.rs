@@ -1,0 +1,34 @@
+//! From one TLS mode to another, by `helm upgrade`, while WebServices are created.
+
+use webservice_tests::bed::Site;
+use webservice_tests::prove::Findings;
+
+use crate::certificates::{Mode, OwnPki};
+use crate::load::{Creations, FAIL};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_creation_fails_while_the_tls_mode_changes() {
+    let site = Site::new().await;
+    site.install(&[FAIL]).await;
+    let own = Mode::Secret(Box::new(OwnPki::new()));
+    let to_cert_manager = Mode::CertManager.prepare(&site).await;
+    let to_secret = own.prepare(&site).await;
+    let back = ["--set=tls.mode=self-managed,tls.secret.name="];
+
+    let creations = Creations::start(&site);
+    let mut findings = Findings::of("changes of the TLS mode");
+    for (to, values, mode) in [
+        ("cert-manager", &to_cert_manager[..], &Mode::CertManager),
+        ("self-managed again", &back, &Mode::SelfManaged),
+        ("secret", &to_secret, &own),
+        ("self-managed at last", &back, &Mode::SelfManaged),
+    ] {
+        let before = creations.failures();
+        site.upgrade(values).await;
+        site.await_presented(&mode.secret()).await;
+        println!("to {to}: {} creations failed", creations.failures() - before);
+    }
+    creations.finish(&mut findings).await;
+    site.assert_works("afterwards").await;
+    findings.conclude();
+}

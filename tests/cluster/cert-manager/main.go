@@ -46,10 +46,12 @@ import (
 )
 
 func main() {
-	kubeconfig := flag.String("kubeconfig", "", "kubeconfig file")
-	issuing := flag.Bool("issuing", true, "issue certificates")
-	injecting := flag.Bool("injecting", true, "inject CAs")
-	flag.Parse()
+	// controller-runtime has a flag of the same name among everybody's.
+	flags := flag.NewFlagSet("cert-manager", flag.ExitOnError)
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig file")
+	issuing := flags.Bool("issuing", true, "issue certificates")
+	injecting := flags.Bool("injecting", true, "inject CAs")
+	_ = flags.Parse(os.Args[1:])
 
 	logger := klog.Background()
 	ctrl.SetLogger(logger)
@@ -133,6 +135,8 @@ func injector(ctx context.Context, kubeconfig string) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	// It writes under the name before the slash.
+	config.UserAgent = "cert-manager-cainjector/test"
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, certmanager.AddToScheme, apiextensions.AddToScheme, apiregistration.AddToScheme,

@@ -18,7 +18,7 @@ const MANAGER: &str = "webservice-tests";
 /// The object after a request, or why the API server refused it.
 pub type Answer = Result<Value, Box<Status>>;
 
-/// Objects of one kind. Every request is the administrator's; a refusal panics unless the method's name begins with `try_`.
+/// Objects of one kind, in a namespace or, where its name is empty, in the cluster. Every request is the administrator's; a refusal panics unless the method's name begins with `try_`.
 #[derive(Clone)]
 pub struct Objects {
     client: Client,
@@ -173,7 +173,8 @@ impl Objects {
     }
 
     fn requests(&self) -> Requests {
-        Requests::new(DynamicObject::url_path(&self.resource, Some(&self.namespace)))
+        let namespace = Some(&*self.namespace).filter(|namespace| !namespace.is_empty());
+        Requests::new(DynamicObject::url_path(&self.resource, namespace))
     }
 
     async fn send(&self, request: Result<Request<Vec<u8>>, request::Error>) -> Answer {

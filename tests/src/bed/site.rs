@@ -241,8 +241,14 @@ impl Site {
             .succeeds();
         let program = assets::program(&CERT_MANAGER, &Silent).await.must("build cert-manager");
         let kubeconfig = format!("--kubeconfig={}", self.cluster.kubeconfig_path().display());
-        let started = self.cluster.daemon("cert-manager").start(&CommandLine::new(program).arg(kubeconfig));
-        started.must("start cert-manager");
+        let daemon = self.cluster.daemon("cert-manager");
+        daemon.start(&CommandLine::new(program).arg(kubeconfig)).must("start cert-manager");
+        let runs = async || {
+            let log = std::fs::read_to_string(daemon.log_path())?;
+            anyhow::ensure!(log.contains("cert-manager runs"), "it does not say yet that it runs");
+            Ok(())
+        };
+        daemon.ready(PATIENCE, runs).await.must("see cert-manager run");
     }
 
     /// What a person would look at first. A panic here would end all tests at once, so what fails is only missed.
@@ -258,6 +264,7 @@ impl Site {
                 eprintln!("── kubectl {line}\n{}", String::from_utf8_lossy(&output.stdout));
             }
         }
+        eprintln!("── cert-manager\n{}", self.cluster.daemon("cert-manager").log_tail());
     }
 }
 

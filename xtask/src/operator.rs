@@ -41,9 +41,9 @@ impl Operator {
         Self { cluster }
     }
 
-    /// The cluster.
-    pub(crate) fn cluster(&self) -> &Cluster {
-        &self.cluster
+    /// The cluster, without what knows how to start the operator.
+    pub(crate) fn into_cluster(self) -> Cluster {
+        self.cluster
     }
 
     /// Installs the CRD and waits until the API server serves it.

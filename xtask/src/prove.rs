@@ -33,6 +33,12 @@ enum Suite {
     Soak,
     /// Defaults and rules over 100,000 generated objects; 1,000 of them put to the API server's schema, too
     Rules,
+    /// The chart on a node, with the images that are shipped: 20 rolling restarts, 3 rotations in each TLS mode, once more with a kubelet that
+    /// takes its time; no failed creation
+    Chart {
+        /// A part of the names of its tests
+        name: Option<String>,
+    },
     /// The webhook under swaps, stops, storms, overload and nonsense: no failed call
     Webhook {
         /// Only these parts
@@ -80,6 +86,9 @@ pub(crate) async fn run(args: Args) -> Result<()> {
             Suite::Rules => {
                 Part::Objects.run(&mut report).await?;
                 on_a_cluster(Some("agreement"), &IN_FULL, &mut report).await
+            }
+            Suite::Chart { name } => {
+                tests("chart on a node", "install", &name.unwrap_or_default(), &mut report).await
             }
             Suite::Webhook { parts } if parts.is_empty() => {
                 webhook(Part::value_variants(), &mut report).await

@@ -8,7 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use tokio::process::Command;
 use webservice_tests::cluster::progress::{Progress, step};
+use webservice_tests::cluster::tools::HELM_4;
 use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
+use webservice_tests::helm::{Helm, chart};
+use webservice_tests::operator_image::{self, LOCAL, Profile};
 
 use crate::cargo::cargo;
 use crate::interrupt::or_interrupt;
@@ -19,13 +22,16 @@ use crate::terminal::Terminal;
 /// What the samples may take until they are Ready.
 const READY: Duration = Duration::from_mins(1);
 
-/// Start a cluster, the webhook and the controller, and apply three samples
+/// Start a cluster, install the operator in it by Helm, and apply three samples
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Name of the cluster; several run side by side
     #[arg(long, default_value = "dev")]
     name: ClusterName,
-    /// Start no controller and apply no samples: the tutorial begins here
+    /// Run webhook and controller as processes beside the cluster, which then has no node: quicker, and needs no root
+    #[arg(long)]
+    processes: bool,
+    /// The same, but start no controller and apply no samples: the tutorial begins here
     #[arg(long)]
     without_controller: bool,
     /// Take the programs as they were built last
@@ -60,31 +66,62 @@ async fn start(args: &Args, progress: &dyn Progress) -> Result<()> {
     if !args.no_build {
         step(progress, "build webhook, controller and kubectl plugin", build()).await?;
     }
-    let cluster = Cluster::up(&args.name, Tier::ControlPlane, &Options::default(), progress).await?;
+    let cluster = if args.processes || args.without_controller {
+        start_processes(args, progress).await?
+    } else {
+        install(args, progress).await?
+    };
     let tools = tools(&cluster)?;
+    if !args.without_controller {
+        apply_samples(&cluster, progress).await?;
+    }
+    print_next(&cluster, &tools, args);
+    Ok(())
+}
+
+async fn start_processes(args: &Args, progress: &dyn Progress) -> Result<Cluster> {
+    let cluster = Cluster::up(&args.name, Tier::ControlPlane, &Options::default(), progress).await?;
     let operator = Operator::of(cluster);
     step(progress, "install the CRD", operator.install_crd()).await?;
     step(progress, "start the webhook", operator.start_webhook()).await?;
     if !args.without_controller {
         step(progress, "start the controller", operator.start_controller()).await?;
-        step(
-            progress,
-            "apply examples/shop.yaml",
-            kubectl(&operator, &["apply", "-f", "examples/shop.yaml"]),
-        )
-        .await?;
-        let timeout = format!("--timeout={}s", READY.as_secs());
-        let wait = ["wait", "--namespace=shop", "--for=condition=Ready", "webservice", "--all", &timeout];
-        step(progress, "wait until the samples are Ready", kubectl(&operator, &wait)).await?;
-        println!("\n{}", kubectl(&operator, &["get", "webservices", "--namespace=shop"]).await?);
     }
-    print_next(&operator, &tools, args);
+    Ok(operator.into_cluster())
+}
+
+/// As people do it on a cluster of theirs.
+async fn install(args: &Args, progress: &dyn Progress) -> Result<Cluster> {
+    let image = step(progress, "build the image", operator_image::build(LOCAL, Profile::Dev)).await?;
+    let cluster = Cluster::up(&args.name, Tier::Node, &Options::default(), progress).await?;
+    step(progress, "load the image", cluster.load_image(&image)).await?;
+    let helm = Helm::new(&HELM_4, progress).await?.on(&cluster.kubeconfig_path());
+    let (chart, values) = (chart().display().to_string(), operator_image::values(LOCAL));
+    let install = ["upgrade", "--install", "webservice-operator", &chart, "--namespace=webservice-system"];
+    let how = ["--create-namespace", "--wait", "--timeout=3m", &values];
+    step(progress, "helm install webservice-operator", async {
+        let output = helm.run(&[&install[..], &how].concat()).await?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
+        Ok(())
+    })
+    .await?;
+    println!("\n{}", kubectl(&cluster, &["get", "pods", "--namespace=webservice-system"]).await?);
+    Ok(cluster)
+}
+
+async fn apply_samples(cluster: &Cluster, progress: &dyn Progress) -> Result<()> {
+    let apply = kubectl(cluster, &["apply", "-f", "examples/shop.yaml"]);
+    step(progress, "apply examples/shop.yaml", apply).await?;
+    let timeout = format!("--timeout={}s", READY.as_secs());
+    let wait = ["wait", "--namespace=shop", "--for=condition=Ready", "webservice", "--all", &timeout];
+    step(progress, "wait until the samples are Ready", kubectl(cluster, &wait)).await?;
+    println!("\n{}", kubectl(cluster, &["get", "webservices", "--namespace=shop"]).await?);
     Ok(())
 }
 
-fn print_next(operator: &Operator, tools: &Path, args: &Args) {
+fn print_next(cluster: &Cluster, tools: &Path, args: &Args) {
     println!("To use it in this shell:\n");
-    println!("  export KUBECONFIG={}", operator.cluster().kubeconfig_path().display());
+    println!("  export KUBECONFIG={}", cluster.kubeconfig_path().display());
     println!("  export PATH={}:$PATH", tools.display());
     println!("\nThen try:\n");
     if args.without_controller {
@@ -99,10 +136,7 @@ fn print_next(operator: &Operator, tools: &Path, args: &Args) {
             "  kubectl patch webservice search -n shop --type=merge --patch '{{\"spec\": {{\"image\": \"\"}}}}'    # it is refused"
         );
     }
-    println!(
-        "\n`cargo xtask down` removes everything. Logs: {}",
-        operator.cluster().directory().join("logs").display()
-    );
+    println!("\n`cargo xtask down` removes everything. Logs: {}", cluster.directory().join("logs").display());
 }
 
 async fn build() -> Result<()> {
@@ -130,8 +164,8 @@ fn tools(cluster: &Cluster) -> Result<PathBuf> {
 }
 
 /// Runs kubectl, and gives what it prints.
-async fn kubectl(operator: &Operator, args: &[&str]) -> Result<String> {
-    let mut command = Command::from(operator.cluster().kubectl());
+async fn kubectl(cluster: &Cluster, args: &[&str]) -> Result<String> {
+    let mut command = Command::from(cluster.kubectl());
     command.args(args).current_dir(root()).stdin(Stdio::null()).kill_on_drop(true);
     let output = command.output().await.context("failed to start kubectl")?;
     if !output.status.success() {

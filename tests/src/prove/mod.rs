@@ -10,6 +10,7 @@
     reason = "a proof fails as tests do, by a panic that says what was expected"
 )]
 
+mod burst;
 mod caller;
 mod findings;
 mod load;
@@ -17,6 +18,7 @@ mod replica;
 mod service;
 mod storm;
 
+pub use self::burst::burst;
 pub use self::caller::{CALL_TIMEOUT, Connection, Trust};
 pub use self::findings::Findings;
 pub use self::load::{Load, Tally};

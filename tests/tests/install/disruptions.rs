@@ -3,12 +3,12 @@
 use webservice_tests::bed::{OPERATOR, RELEASE, Site};
 use webservice_tests::prove::{Findings, full};
 
-use crate::load::{Creations, FAIL};
+use crate::load::{Creations, strict};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_creation_fails_while_the_webhook_is_restarted_pod_by_pod() {
     let site = Site::new().await;
-    site.install(&[FAIL]).await;
+    site.install(&[&strict()]).await;
     let creations = Creations::start(&site);
     let restarts = full(2, 20);
     let webhook = format!("deployment/{RELEASE}-webhook");

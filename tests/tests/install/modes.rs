@@ -4,12 +4,12 @@ use webservice_tests::bed::Site;
 use webservice_tests::prove::Findings;
 
 use crate::certificates::{Mode, OwnPki};
-use crate::load::{Creations, FAIL};
+use crate::load::{Creations, strict};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_creation_fails_while_the_tls_mode_changes() {
     let site = Site::new().await;
-    site.install(&[FAIL]).await;
+    site.install(&[&strict()]).await;
     let own = Mode::Secret(Box::new(OwnPki::new()));
     let to_cert_manager = Mode::CertManager.prepare(&site).await;
     let to_secret = own.prepare(&site).await;

@@ -4,11 +4,11 @@ use webservice_tests::bed::Site;
 use webservice_tests::prove::{Findings, full, is_full};
 
 use crate::certificates::{Mode, OwnPki};
-use crate::load::{Creations, FAIL};
+use crate::load::{Creations, strict};
 
 async fn rotate(site: Site, mut mode: Mode, rounds: usize, findings: &mut Findings) {
     let values = mode.prepare(&site).await;
-    site.install(&[&[FAIL], &values[..]].concat()).await;
+    site.install(&[&[strict().as_str()], &values[..]].concat()).await;
     let creations = Creations::start(&site);
     for round in 1..=rounds {
         mode.rotate_leaf(&site).await;

@@ -12,7 +12,7 @@ use webservice_tests::helm::chart;
 use webservice_tests::operator_image;
 use webservice_tests::prove::Findings;
 
-use crate::load::{Creations, FAIL};
+use crate::load::{Creations, strict};
 
 /// The uid of every pod of the release, and how often its container was started again.
 async fn pods(site: &Site) -> BTreeMap<String, Value> {
@@ -55,7 +55,7 @@ async fn an_upgrade_with_no_change_moves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_to_an_image_that_is_missing_holds_up_no_write_and_is_rolled_back() {
     let site = Site::new().await;
-    site.install(&[FAIL]).await;
+    site.install(&[&strict()]).await;
     let before = pods(&site).await;
     let creations = Creations::start(&site);
 
@@ -83,7 +83,7 @@ const LIVE: usize = 100;
 #[tokio::test(flavor = "multi_thread")]
 async fn an_upgrade_to_the_next_version_loses_nothing_and_writes_nothing_more() {
     let site = Site::new().await;
-    site.install(&[FAIL]).await;
+    site.install(&[&strict()]).await;
     let names: Vec<_> = (0..LIVE).map(|number| format!("live-{number}")).collect();
     for name in &names {
         site.webservices().create(webservice(name)).await;

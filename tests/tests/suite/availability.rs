@@ -1,13 +1,8 @@
 //! The webhook stands in the path of every write of a WebService, and of nothing else.
 
-use std::time::Instant;
-
-use anyhow::anyhow;
-use futures::future::join_all;
 use serde_json::{Value, json};
 use webservice_tests::bed::{TestNamespace, condition, config_map, webservice};
-use webservice_tests::bench::samples::Samples;
-use webservice_tests::prove::{CALL_TIMEOUT, Findings, Tally, full};
+use webservice_tests::prove::{CALL_TIMEOUT, Findings, burst, full};
 
 #[tokio::test]
 async fn while_the_webhook_is_down_everything_goes_on_but_the_writing_of_webservices() {
@@ -52,22 +47,11 @@ async fn who_deletes_the_registration_can_write_again() {
 async fn a_burst_of_creations_passes_the_webhook_in_time() {
     let (workers, creations) = full((20, 10), (100, 50));
     let (ns, _webhook) = TestNamespace::with_webhook().await;
-    let tally = Tally::default();
-    let took = join_all((0..workers).map(async |worker| {
-        let mut took = Vec::new();
-        for number in 0..creations {
-            let sent = Instant::now();
-            let answer = ns.webservices().try_accept(webservice(&format!("w-{worker}-{number}"))).await;
-            tally.count(answer.map_err(|status| anyhow!(status.message)));
-            took.push(sent.elapsed().as_secs_f64());
-        }
-        took
-    }));
-    let took = took.await.concat();
+    let (tally, took) = burst(&ns.webservices(), workers, creations).await;
 
     let mut findings = Findings::of("burst of creations");
     findings.none_failed("creations", &tally);
-    let (number, p99) = (tally.calls(), took.into_iter().collect::<Samples>().quantile(0.99));
+    let (number, p99) = (tally.calls(), took.quantile(0.99));
     findings.at_most("p99 in seconds, both hooks", number, p99, CALL_TIMEOUT.as_secs_f64());
     findings.conclude();
 }

@@ -111,7 +111,7 @@ pub fn all(names: &Names) -> Vec<RightSet> {
         set("release", "the uninstall step, in every namespace that was served", releasing()),
         set(
             "test",
-            "`helm test`, in one namespace",
+            "the controller (/readyz asks whether the webhook is called) and `helm test`, in one namespace",
             vec![grant(GROUP, PLURAL, &[("create", "in a dry run: nothing is stored")])],
         ),
         set("view", "everybody who may view a namespace (aggregated)", viewing()),

@@ -46,13 +46,14 @@ impl Bundle {
         Self::default().followed_by(sections.filter(|der| x509::parse(der).is_ok()))
     }
 
-    /// The same bundle with those of `others` behind that are not in it, and without those whose life is over at `now`. No more
-    /// than [`MAX_CAS`], the first ones.
+    /// The same bundle with those of `others` behind that are not in it, and without those whose life is over at `now`. Others are
+    /// taken up to [`MAX_CAS`] in all; what is in it already stays.
     #[must_use]
     pub fn joined(self, others: &Self, now: Timestamp) -> Self {
+        let most = self.0.len().max(MAX_CAS);
         let mut joined = self.followed_by(others.0.iter().cloned());
         joined.0.retain(|der| !is_over(der, now));
-        joined.0.truncate(MAX_CAS);
+        joined.0.truncate(most);
         joined
     }
 
@@ -185,6 +186,13 @@ mod tests {
         let many: Vec<_> = many.iter().map(String::as_str).collect();
         let joined = bundle(&many[..1]).joined(&bundle(&many), NOW);
         assert_eq!(joined, bundle(&many[..MAX_CAS]));
+    }
+
+    #[test]
+    fn a_bundle_of_many_cas_loses_none_and_takes_no_others() {
+        let many: Vec<_> = (0..=MAX_CAS).map(|_| ca(1)).collect();
+        let many = bundle(&many.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(many.clone().joined(&bundle(&[&ca(1)]), NOW), many);
     }
 
     #[test]

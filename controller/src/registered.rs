@@ -24,7 +24,9 @@ use webservice_api::registration::validating_webhook;
 use webservice_ops::probes::Check;
 
 use crate::config::Config;
+use crate::engine::lease::Role;
 use crate::failure::with_sources;
+use crate::leadership::Standing;
 use crate::records::RawWebService;
 use crate::registration::{Kind, Registrations};
 
@@ -106,10 +108,14 @@ fn judge(refusal: &Refusal) -> Answer {
 
 /// The check, where the webhook's registration has a name. A task of `tasks` asks for it by `client`, which must not be fenced:
 /// every replica has to know.
+///
+/// A standby behind a leader passes all the same. The leader alone says whom to trust: one that waited for a leader that cannot
+/// (it has the wrong CA mounted, say) would hold up the rollout that replaces that one.
 #[must_use]
 pub fn check(
     config: &Config,
     client: Client,
+    standing: Standing,
     own_namespace: &str,
     stop: &CancellationToken,
     tasks: &TaskTracker,
@@ -121,7 +127,17 @@ pub fn check(
     tasks.spawn(async move {
         stop.run_until_cancelled(ask_until_called(&registrations, &client, &namespace, &told)).await;
     });
-    Some(Check::new("webhook-registered", move || seen.borrow().clone()))
+    Some(Check::telling("webhook-registered", move || tell(&standing.role(), &seen.borrow())))
+}
+
+fn tell(role: &Role, answer: &Result<(), String>) -> Result<String, String> {
+    match (role, answer) {
+        (_, Ok(())) => Ok(String::new()),
+        (Role::Standby { holder: Some(_) }, Err(reason)) => {
+            Ok(format!("not for a standby to wait for: {reason}"))
+        }
+        (_, Err(reason)) => Err(reason.clone()),
+    }
 }
 
 async fn ask_until_called(
@@ -178,6 +194,16 @@ mod tests {
         let denied =
             format!("admission webhook \"{}\" denied the request: spec.image: …", validating_webhook());
         assert_eq!(judged(422, &denied), Answer::Called);
+    }
+
+    #[test]
+    fn who_leads_waits_for_the_webhook_and_a_standby_behind_somebody_does_not() {
+        let missing = Err("no caBundle yet".to_owned());
+        let standby = |holder: Option<&str>| Role::Standby { holder: holder.map(Into::into) };
+        tell(&Role::Leader, &missing).unwrap_err();
+        tell(&standby(None), &missing).unwrap_err();
+        assert!(tell(&standby(Some("other")), &missing).unwrap().contains("no caBundle yet"));
+        tell(&Role::Leader, &Ok(())).unwrap();
     }
 
     #[test]

@@ -90,7 +90,7 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
     let transport = transport(&config, &metrics, &afterwards, &tasks).await?;
     let keeper = Keeper::new(&config.webhook, &namespace, &calling, certificate_metrics);
     let mut ready = health::ready(&vitals);
-    ready.extend(registered::check(&config, asking, &namespace, &afterwards, &tasks));
+    ready.extend(registered::check(&config, asking, leadership.standing(), &namespace, &afterwards, &tasks));
     let routes = Routes {
         probes: probes::router(health::alive(&vitals, &limits), ready),
         metrics: (scrapes(registry, reviewing), transport),
@@ -102,7 +102,7 @@ pub async fn run_as<R: Reconciler<Key = ObjectKey>>(
         let serving = parts.serve_what_is_synced();
         let pool = parts.pool(calling, publisher, &metrics, limits, passes);
         let work = async |stop: CancellationToken| {
-            // Certificates first: nothing can be created before the webhook has one.
+            // Beside the passes, not before them: what exists is served while the webhook still waits for its certificate.
             let kept = certificates::keep(keeper, &stop);
             tokio::join!(kept, stop.run_until_cancelled(serving), work(&pool, &stop));
         };

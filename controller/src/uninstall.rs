@@ -83,7 +83,7 @@ pub enum UninstallError {
     #[error(
         "failed to {step} within {} s: {reason}; not done: {}. Run it again, or go on without it: kubectl delete \
          mutatingwebhookconfigurations,validatingwebhookconfigurations {registration}, then helm uninstall --no-hooks, then kubectl \
-         webservice release --all-namespaces --yes",
+         webservice release --all-namespaces --operator-namespace={namespace} --yes",
         within.as_secs(),
         left.join(", ")
     )]
@@ -98,6 +98,8 @@ pub enum UninstallError {
         left: Vec<&'static str>,
         /// The registration's name.
         registration: String,
+        /// The operator's namespace.
+        namespace: String,
     },
     /// The process was told to stop.
     #[error("failed to finish: told to stop; run it again")]
@@ -138,17 +140,6 @@ impl Step {
             Self::DeleteSecrets => "delete the Secrets",
         }
     }
-
-    /// The longest that it may take; less where less is left in all.
-    const fn bound(self) -> Duration {
-        match self {
-            // A leader that was killed is believed in for 15 s; one that stops may take its grace period.
-            Self::AwaitLease => Duration::from_secs(45),
-            // As many as there are.
-            Self::Release => Duration::MAX,
-            _ => Duration::from_secs(15),
-        }
-    }
 }
 
 /// What stands in the way of a step. It is tried again.
@@ -177,13 +168,14 @@ impl Uninstall {
     async fn run(&mut self) -> Result<(), UninstallError> {
         let deadline = Instant::now() + self.args.timeout;
         for (index, step) in Step::ALL.into_iter().enumerate() {
-            let within = step.bound().min(deadline.saturating_duration_since(Instant::now()));
+            let within = deadline.saturating_duration_since(Instant::now());
             let done = self.try_for(within, step).await.map_err(|reason| UninstallError::Step {
                 step: step.what(),
                 within,
                 reason,
                 left: Step::ALL[index..].iter().map(|step| step.what()).collect(),
                 registration: self.args.webhook_configuration.clone(),
+                namespace: self.namespace.clone(),
             })?;
             tracing::info!(step = index + 1, of = Step::ALL.len(), "{}: {done}", step.what());
         }

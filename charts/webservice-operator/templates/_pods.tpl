@@ -28,6 +28,12 @@ topologySpreadConstraints:
   {{- toYaml (list (merge (dict "labelSelector" $selector) .)) | nindent 2 }}
   {{- end }}
 {{- end }}
+{{ include "webservice-operator.placement" $values }}
+{{- end }}
+
+{{/* Where a pod may run: VALUES of the component. */}}
+{{- define "webservice-operator.placement" -}}
+{{- $values := . -}}
 {{- range $field := list "nodeSelector" "tolerations" "affinity" "priorityClassName" }}
 {{- with get $values $field }}
 {{ $field }}: {{ toYaml . | nindent 2 }}

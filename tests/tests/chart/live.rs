@@ -4,9 +4,13 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Output, Stdio};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
+use webservice_certs::{Ca, Validity};
 use webservice_tests::cluster::assets::{self, Part};
 use webservice_tests::cluster::progress::Silent;
 use webservice_tests::cluster::tools::HELM_4;
@@ -147,4 +151,79 @@ async fn a_cluster_without_cert_manager_says_so_before_anything_is_made() {
         refusal.as_ref().unwrap_err().contains("cert-manager is not installed in this cluster"),
         "{refusal:?}"
     );
+}
+
+#[tokio::test]
+async fn a_second_release_in_the_namespace_of_the_first_is_refused() {
+    let cluster = cluster(["ns", "shop"]).await;
+    helm(&cluster, &HELM_4, &Release::named("one", "ns").command("install")).await.unwrap();
+    let second = Release::named("two", "ns").set(&["crds.enabled=false", "watchNamespaces={shop}"]);
+    let refusal = helm(&cluster, &HELM_4, &second.command("install")).await.unwrap_err();
+    assert!(refusal.contains("namespace ns: release one of this chart is in it already"), "{refusal}");
+}
+
+/// What the controller does.
+fn inject(cluster: &Cluster, bundle: &str) {
+    for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
+        let path = "/webhooks/0/clientConfig/caBundle";
+        let patch = json!([{"op": "add", "path": path, "value": STANDARD.encode(bundle)}]).to_string();
+        let name = "ns-r-webservice-operator-webhook";
+        let manager = "--field-manager=webservice-controller";
+        let patched = kubectl(cluster, &["patch", kind, name, manager, "--type=json", "--patch", &patch], "");
+        assert!(patched.status.success(), "{patched:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_ca_bundle_of_the_user_takes_the_place_of_the_controllers_by_force_alone() {
+    let cluster = cluster(["ns"]).await;
+    let [own, other] = [(); 2].map(|()| {
+        let life = Validity::lasting(SignedDuration::from_hours(1), Timestamp::now());
+        Ca::create(life).unwrap().certificate_pem().to_owned()
+    });
+    helm(&cluster, &HELM_4, &Release::named("r", "ns").command("install")).await.unwrap();
+    inject(&cluster, &other);
+    let mine = [
+        "tls.mode=secret".to_owned(),
+        "tls.secret.name=mine".to_owned(),
+        format!("tls.secret.caBundle={own}"),
+    ];
+    let upgrade = Release::named("r", "ns").set(&mine.each_ref().map(String::as_str)).command("upgrade");
+    let refusal = helm(&cluster, &HELM_4, &upgrade).await.unwrap_err();
+    assert!(refusal.contains("conflict"), "{refusal}");
+    helm(&cluster, &HELM_4, &[&upgrade[..], &["--force-conflicts".to_owned()]].concat()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_removal_that_failed_half_way_is_taken_back_by_a_rollback() {
+    let cluster = cluster(["ns"]).await;
+    for version in VERSIONS {
+        helm(&cluster, version, &Release::named("r", "ns").command("install")).await.unwrap();
+        let before = versions(&cluster).into_keys().collect::<Vec<_>>();
+        // Its Job finds no node. What it does first, in its place:
+        let name = "ns-r-webservice-operator-webhook";
+        let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
+        assert!(kubectl(&cluster, &["delete", kinds, name], "").status.success());
+        let scale =
+            ["scale", "deployment", "r-webservice-operator-controller", "--namespace=ns", "--replicas=0"];
+        assert!(kubectl(&cluster, &scale, "").status.success());
+        let uninstall = ["uninstall", "r", "--namespace", "ns", "--timeout=5s"].map(ToOwned::to_owned);
+        helm(&cluster, version, &uninstall).await.unwrap_err();
+
+        let mut rollback = ["rollback", "r", "1", "--namespace", "ns"].map(ToOwned::to_owned).to_vec();
+        rollback.extend((version.name == HELM_4.name).then(|| "--force-conflicts".to_owned()));
+        helm(&cluster, version, &rollback).await.unwrap();
+        let after = versions(&cluster).into_keys().collect::<Vec<_>>();
+        assert_eq!(after.iter().filter(|one| before.contains(one)).count(), before.len(), "{after:?}");
+        let replicas = [
+            "get",
+            "deployment",
+            "r-webservice-operator-controller",
+            "--namespace=ns",
+            "--output=jsonpath={.spec.replicas}",
+        ];
+        assert_eq!(kubectl(&cluster, &replicas, "").stdout, b"1", "{}", version.name);
+        let remove = ["uninstall", "r", "--no-hooks", "--namespace", "ns"].map(ToOwned::to_owned);
+        helm(&cluster, version, &remove).await.unwrap();
+    }
 }

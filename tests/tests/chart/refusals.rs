@@ -16,6 +16,9 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     (&["webhook.policy.maxReplica=3"], &["/webhook/policy", "maxReplica"]),
     (&["webhook.policy.levels.image-registry=deny"], &["image-registry", "enforce"]),
     (&["controller.extraArgs={leader-elect}"], &["extraArgs"]),
+    (&["tls.selfManaged.leafLifetime=5m"], &["/tls/selfManaged/leafLifetime"]),
+    (&[r"webhook.podLabels.app\.kubernetes\.io/component=mine"], &["/webhook/podLabels"]),
+    (&[r"commonLabels.app\.kubernetes\.io/name=mine"], &["/commonLabels"]),
     (&["image.digest=sha256:12"], &["/image/digest"]),
     (&["tls.mode=secret"], &["tls.secret.name: tls.mode=secret needs the name of your Secret"]),
     (

@@ -172,6 +172,33 @@ async fn what_people_break_is_repaired() {
 }
 
 #[tokio::test]
+async fn a_ca_that_people_take_out_of_secrets_and_registrations_stays_out() {
+    let ns = TestNamespace::new().await;
+    let installed = Installation::create(&ns).await;
+    let _controller = installed.controller().flags([OVERLAP]).start().await;
+    let leaf = installed.secrets().get(LEAF).await;
+    let rotate = json!({"metadata": {"annotations": {"webservice.labhub.io/rotate": "ca"}}});
+    installed.secrets().merge(CA, rotate).await;
+    await_another(&installed, LEAF, "ca.crt", &text(&leaf, "ca.crt")).await;
+
+    let new = text(&installed.secrets().get(CA).await, "tls.crt");
+    for secret in [CA, LEAF] {
+        installed.secrets().merge(secret, json!({"data": {"ca.crt": STANDARD.encode(&new)}})).await;
+    }
+    let path = "/webhooks/0/clientConfig/caBundle";
+    let alone = json!([{"op": "replace", "path": path, "value": STANDARD.encode(&new)}]).to_string();
+    for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
+        ns.kubectl(["patch", kind, ns.name(), "--type=json", "-p", &alone]).await.succeeds();
+    }
+    // The next thing that it does shows that it has looked at all this.
+    installed.secrets().delete(LEAF).await;
+    installed.secrets().await_that(LEAF, "is there again", |_| true).await;
+    for registration in installed.registrations().await {
+        assert_eq!(ca_bundle(&registration), new);
+    }
+}
+
+#[tokio::test]
 async fn the_cas_of_a_file_are_published_beside_those_that_are_trusted_already() {
     let ns = TestNamespace::new().await;
     let installed = Installation::create(&ns).await;

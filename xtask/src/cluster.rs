@@ -3,7 +3,9 @@
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
 use webservice_tests::cluster::progress::{Progress, step};
-use webservice_tests::cluster::{Cluster, ClusterName, DaemonStatus, Health, Options, Status, Tier};
+use webservice_tests::cluster::{
+    Cluster, ClusterName, DaemonStatus, Health, Kubernetes, Options, Status, Tier,
+};
 
 use crate::interrupt::or_interrupt;
 use crate::terminal::Terminal;
@@ -25,6 +27,9 @@ enum Action {
         /// How much of Kubernetes
         #[arg(long, value_enum, default_value_t = TierArg::ControlPlane)]
         tier: TierArg,
+        /// Version: newest or 1.34; without it, what WEBSERVICE_KUBERNETES names, or the newest
+        #[arg(long)]
+        kubernetes: Option<Kubernetes>,
     },
     /// Stop a cluster and remove all that belongs to it, also after a start that failed
     Down {
@@ -71,15 +76,16 @@ enum Format {
 
 pub(crate) async fn run(args: Args) -> Result<()> {
     match args.action {
-        Action::Up { name, tier } => up(&name, tier.into()).await,
+        Action::Up { name, tier, kubernetes } => up(&name, tier.into(), kubernetes).await,
         Action::Down { name, all: false } => down(&[name]).await,
         Action::Down { all: true, .. } => down(&Cluster::names()?).await,
         Action::Status { name, output } => status(name.as_ref(), output),
     }
 }
 
-async fn up(name: &ClusterName, tier: Tier) -> Result<()> {
-    let cluster = or_interrupt(Cluster::up(name, tier, &Options::default(), &Terminal::new())).await?;
+async fn up(name: &ClusterName, tier: Tier, kubernetes: Option<Kubernetes>) -> Result<()> {
+    let options = Options { kubernetes, ..Options::default() };
+    let cluster = or_interrupt(Cluster::up(name, tier, &options, &Terminal::new())).await?;
     println!("cluster {name} ({tier}, Kubernetes {}) is ready at {}", cluster.version(), cluster.server());
     println!("  export KUBECONFIG={}", cluster.kubeconfig_path().display());
     println!("  cargo xtask kubectl --name {name} -- get namespaces");

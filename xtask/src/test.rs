@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
-use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
+use webservice_tests::cluster::{Cluster, ClusterName, Kubernetes, Options, Tier};
 
 use crate::cargo::cargo;
 use crate::generate::{self, Helm};
@@ -18,28 +18,32 @@ pub(crate) struct Args {
     /// Leave out what needs a cluster
     #[arg(long)]
     fast: bool,
+    /// Only what meets a cluster, on this version of Kubernetes: newest or 1.34
+    #[arg(long, conflicts_with = "fast")]
+    kubernetes: Option<Kubernetes>,
     /// Only tests of the cluster suite whose name contains this; nothing else is run
     filter: Option<String>,
 }
 
 pub(crate) async fn run(args: Args) -> Result<()> {
-    let mut report = Report::default();
+    let mut report = Report { kubernetes: args.kubernetes, ..Report::default() };
     let result = or_interrupt(all(&args, &mut report)).await;
     report.print();
     result
 }
 
 async fn all(args: &Args, report: &mut Report) -> Result<()> {
-    if args.filter.is_none() {
+    let everything = args.filter.is_none() && args.kubernetes.is_none();
+    if everything {
         report.cargo("format", &["fmt", "--all", "--check"]).await?;
         let helm = if args.fast { Helm::IfBuilt } else { Helm::Build };
         report.time("generated files", generate::check(helm)).await?;
-        let everything = ["clippy", "--workspace", "--all-targets", "--locked", TEST_HOOKS];
-        report.cargo("lints", &[&everything[..], &["--", "-D", "warnings"]].concat()).await?;
+        let clippy = ["clippy", "--workspace", "--all-targets", "--locked", TEST_HOOKS];
+        report.cargo("lints", &[&clippy[..], &["--", "-D", "warnings"]].concat()).await?;
     }
     // Everything is built and tested as one workspace: another selection of packages has other features, and so is built anew.
     report.cargo("build", &["build", "--workspace", "--all-targets", "--locked"]).await?;
-    if args.filter.is_none() {
+    if everything {
         let mut tests = vec!["--lib", "--bins"];
         tests.extend(WITHOUT_CLUSTER.iter().flat_map(|test| ["--test", test]));
         report.tests("unit tests", &tests).await?;
@@ -72,7 +76,8 @@ pub(crate) async fn on_a_cluster(
 ) -> Result<()> {
     let name: ClusterName = format!("test-{}", std::process::id()).parse()?;
     let _down = Down(&name);
-    let (options, progress) = (Options::default(), Terminal::new());
+    let options = Options { kubernetes: report.kubernetes, ..Options::default() };
+    let progress = Terminal::new();
     let started = Cluster::up(&name, Tier::ControlPlane, &options, &progress);
     report.time("cluster", started).await?;
     let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite", "--"]);
@@ -107,6 +112,8 @@ impl Drop for Down<'_> {
 #[derive(Default)]
 pub(crate) struct Report {
     steps: Vec<(&'static str, Duration, bool)>,
+    /// What the clusters run that the commands start.
+    kubernetes: Option<Kubernetes>,
 }
 
 impl Report {
@@ -120,6 +127,7 @@ impl Report {
     }
 
     pub(crate) async fn command(&mut self, step: &'static str, command: &mut Command) -> Result<()> {
+        command.envs(self.kubernetes.map(|version| (Kubernetes::VARIABLE, version.to_string())));
         let run = async {
             let status: ExitStatus = command.status().await.context("failed to start cargo")?;
             ensure!(status.success(), "{step}: failed, see above");

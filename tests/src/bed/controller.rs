@@ -158,9 +158,14 @@ impl Controller {
 
     /// Its metrics now.
     pub async fn metrics(&self) -> Metrics {
+        Metrics::parse(&self.exposition().await)
+    }
+
+    /// Its metrics now, as Prometheus reads them.
+    pub async fn exposition(&self) -> String {
         let (code, text) = http::get(self.metrics, "/metrics").await.must("scrape the controller");
         assert_eq!(code, 200, "{text}");
-        Metrics::parse(&text)
+        text
     }
 
     /// What somebody with this token gets who reads its metrics over TLS: the status code, and the text. The certificate is not

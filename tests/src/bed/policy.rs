@@ -13,13 +13,14 @@ use super::objects::Objects;
 
 /// The ConfigMap that tells, without ever being stored, whether the policy is in force.
 const PROBE: &str = "policy-probe";
-const API: &str = "admissionregistration.k8s.io/v1";
-const PATH: &str = "/apis/admissionregistration.k8s.io/v1";
+/// The API group's versions, newest first. Kubernetes before 1.36 has mutating policies in the second alone.
+const VERSIONS: [&str; 2] = ["admissionregistration.k8s.io/v1", "admissionregistration.k8s.io/v1beta1"];
 
 /// A policy on what is created and changed among the ConfigMaps and WebServices of a namespace, but for the status. It goes
 /// with the namespace.
 pub struct Policy {
     name: String,
+    api: &'static str,
     bindings: &'static str,
     config_maps: Objects,
     client: Client,
@@ -65,8 +66,9 @@ impl Policy {
         let owner = json!({"apiVersion": "v1", "kind": "Namespace", "name": namespace.name(), "uid": namespace.uid()});
         let metadata = json!({"name": name, "ownerReferences": [owner]});
         let client = namespace.client().clone();
-        let policy = Self { name, bindings, config_maps: namespace.config_maps(), client };
-        let object = |kind: String, spec: Value| json!({"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec});
+        let api = served(&client, policies).await;
+        let policy = Self { name, api, bindings, config_maps: namespace.config_maps(), client };
+        let object = |kind: String, spec: Value| json!({"apiVersion": api, "kind": kind, "metadata": metadata, "spec": spec});
         policy.post(policies, &object(format!("{kind}AdmissionPolicy"), spec)).await;
         policy.post(bindings, &object(format!("{kind}AdmissionPolicyBinding"), binding)).await;
         policy.await_in_force(true).await;
@@ -75,14 +77,16 @@ impl Policy {
 
     /// Takes it out of force.
     pub async fn lift(&self) {
-        let request = Request::delete(format!("{PATH}/{}/{}", self.bindings, self.name)).body(Vec::new());
+        let request =
+            Request::delete(format!("/apis/{}/{}/{}", self.api, self.bindings, self.name)).body(Vec::new());
         let answer = self.client.request::<Value>(request.must("build a request")).await;
         answer.must("lift a policy");
         self.await_in_force(false).await;
     }
 
     async fn post(&self, resource: &str, object: &Value) {
-        let request = Request::post(format!("{PATH}/{resource}")).header("Content-Type", "application/json");
+        let request = Request::post(format!("/apis/{}/{resource}", self.api))
+            .header("Content-Type", "application/json");
         let request = request.body(object.to_string().into_bytes()).must("build a request");
         self.client.request::<Value>(request).await.must(&format!("create {object:#}"));
     }
@@ -97,4 +101,16 @@ impl Policy {
         })
         .await;
     }
+}
+
+/// The newest version of the API group in which the API server has this resource.
+async fn served(client: &Client, resource: &str) -> &'static str {
+    for version in VERSIONS {
+        let request = Request::get(format!("/apis/{version}/{resource}?limit=1")).body(Vec::new());
+        let answer = client.request::<Value>(request.must("build a request")).await;
+        if answer.is_ok() {
+            return version;
+        }
+    }
+    panic!("the API server knows no {resource}")
 }

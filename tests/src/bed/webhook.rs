@@ -122,9 +122,14 @@ impl Webhook {
 
     /// Its metrics now.
     pub async fn metrics(&self) -> Metrics {
+        Metrics::parse(&self.exposition().await)
+    }
+
+    /// Its metrics now, as Prometheus reads them.
+    pub async fn exposition(&self) -> String {
         let (code, text) = http::get(self.metrics, "/metrics").await.must("scrape the webhook");
         assert_eq!(code, 200, "{text}");
-        Metrics::parse(&text)
+        text
     }
 
     async fn register(&self, namespace: &TestNamespace, timeout_seconds: i32) {

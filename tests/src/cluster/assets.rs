@@ -16,12 +16,13 @@ use super::go::Module;
 use super::lock::Lock;
 use super::progress::{Progress, step};
 use super::state::{Tier, cache_home};
+use super::version::Kubernetes;
 
 /// Somebody else may be building all of Kubernetes, on one core.
 const LOCK_DEADLINE: Duration = Duration::from_hours(1);
 
 /// A program and its origin.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Part {
     /// The file name of the binary.
     pub name: &'static str,
@@ -33,6 +34,14 @@ pub struct Part {
     pub tier: Tier,
     /// How long the first build takes on two cores, in seconds, in the order of this table.
     pub seconds: u64,
+}
+
+impl Part {
+    /// The same of another Kubernetes, where it is a part of Kubernetes.
+    fn of(self, kubernetes: Kubernetes) -> Self {
+        let is_versioned = self.module == Kubernetes::NEWEST.module();
+        Self { module: if is_versioned { kubernetes.module() } else { self.module }, ..self }
+    }
 }
 
 /// kube-apiserver first: it fills Go's build cache for the others, so the longest wait is over first.
@@ -76,16 +85,16 @@ impl Binaries {
     }
 }
 
-/// The version of Kubernetes that the clusters run, such as `v1.37.2`. It stands in one place: `kubernetes/go.mod`.
+/// The version of Kubernetes that clusters run where nobody asks for another, such as `v1.37.2`.
 pub fn kubernetes_version() -> Result<String> {
-    let module = Module::open("kubernetes")?;
-    let version = module.requires("k8s.io/kubernetes");
-    Ok(version.context("kubernetes/go.mod does not require k8s.io/kubernetes")?.to_owned())
+    Kubernetes::chosen()?.version()
 }
 
 /// Finds the programs of a tier and builds those that are missing.
-pub async fn ensure(tier: Tier, progress: &dyn Progress) -> Result<Binaries> {
-    let parts: Vec<&Part> = PARTS.iter().filter(|part| part.tier <= tier).collect();
+pub async fn ensure(tier: Tier, kubernetes: Kubernetes, progress: &dyn Progress) -> Result<Binaries> {
+    let parts: Vec<Part> =
+        PARTS.iter().filter(|part| part.tier <= tier).map(|part| part.of(kubernetes)).collect();
+    let parts: Vec<&Part> = parts.iter().collect();
     let given = env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from);
     let cache = cache_home()?.join("bin");
     let paths = locate(&parts, given.as_deref(), &cache).await?;
@@ -192,9 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn the_version_comes_from_the_go_module() {
-        let version = kubernetes_version().unwrap();
-        assert!(version.starts_with("v1."), "{version}");
+    fn an_older_kubernetes_has_its_own_programs_and_shares_the_others() {
+        let older = "1.34".parse().unwrap();
+        assert_eq!(part("kubelet").of(older).module, "kubernetes-1.34");
+        assert_eq!(part("etcd").of(older).module, "etcd");
     }
 
     #[test]

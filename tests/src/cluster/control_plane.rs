@@ -16,6 +16,7 @@ use super::files::write;
 use super::pki::{Authority, Subject};
 use super::process::{CommandLine, Daemon};
 use super::progress::{Progress, step};
+use super::version::Kubernetes;
 
 const ETCD: &str = "etcd";
 const API_SERVER: &str = "kube-apiserver";
@@ -74,6 +75,8 @@ impl Network {
 /// What a cluster has beyond the usual.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
+    /// The version of Kubernetes; none: [`Kubernetes::chosen`].
+    pub kubernetes: Option<Kubernetes>,
     /// More flags for kube-apiserver; they come last and win.
     pub api_server: Vec<String>,
     /// More flags for kube-controller-manager.

@@ -53,6 +53,7 @@ impl Module {
         hash.update(self.toolchain_version().await?);
         hash.update(FLAGS.join(" "));
         hash.update(self.linker_flags());
+        hash.update(self.tags());
         tree::hash(&mut hash, &self.directory, |_| true)?;
         let digest = <[u8; 32]>::from(hash.finalize());
         Ok(format!("{:016x}", u64::from_be_bytes(*digest.first_chunk().unwrap_or(&[0; 8]))))
@@ -63,7 +64,7 @@ impl Module {
         let temporary = output.with_added_extension(format!("{}.tmp", std::process::id()));
         let temporary = TempPath::try_from_path(temporary)?;
         let mut command = self.go("build");
-        command.args(FLAGS).arg("-ldflags").arg(self.linker_flags());
+        command.args(FLAGS).arg("-ldflags").arg(self.linker_flags()).arg("-tags").arg(self.tags());
         command.arg("-o").arg(&temporary).arg(package);
         run(command, BUILD_DEADLINE).await.with_context(|| format!("failed to build {package}"))?;
         temporary.persist(output).with_context(|| format!("failed to write {}", output.display()))
@@ -93,6 +94,11 @@ impl Module {
         let mut command = Command::new("go");
         command.arg(subcommand).current_dir(&self.directory).envs(ENVIRONMENT);
         command
+    }
+
+    /// promtool comes with a client for every cloud, unless it is told otherwise.
+    fn tags(&self) -> &'static str {
+        self.requires("github.com/prometheus/prometheus").map_or("", |_| "remove_all_sd")
     }
 
     /// Kubernetes learns its own version from the linker, else it calls itself v0.0.0-master, also in user agents.

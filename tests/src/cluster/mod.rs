@@ -17,6 +17,7 @@ mod status;
 mod temporary;
 pub mod tools;
 pub mod tree;
+mod version;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,6 +39,7 @@ pub use self::state::{ClusterName, Tier};
 use self::state::{Metadata, Phase, StateDir};
 pub use self::status::{DaemonStatus, Health, Status};
 pub use self::temporary::TemporaryCluster;
+pub use self::version::Kubernetes;
 
 /// Starting takes seconds, stopping at most two minutes.
 const LOCK_DEADLINE: Duration = Duration::from_mins(5);
@@ -74,10 +76,13 @@ impl Cluster {
         if tier == Tier::Node {
             node::ensure_prerequisites(progress).await?;
         }
-        let binaries = assets::ensure(tier, progress).await?;
+        let kubernetes = options.kubernetes.map_or_else(Kubernetes::chosen, Ok)?;
+        let binaries = assets::ensure(tier, kubernetes, progress).await?;
+        let api_server = kubernetes.api_server().chain(options.api_server.iter().cloned()).collect();
+        let options = &Options { api_server, ..options.clone() };
         let state = StateDir::of(name)?;
         let _lock = state.lock(LOCK_DEADLINE).await?;
-        if let Some(running) = Self::running(&state, tier)? {
+        if let Some(running) = Self::running(&state, tier, options)? {
             progress.note(&format!("cluster {name} runs already"));
             return Ok(running);
         }
@@ -86,7 +91,7 @@ impl Cluster {
         let unfinished = Unfinished::begin(&state, progress)?;
         let mut metadata = Metadata {
             tier,
-            version: assets::kubernetes_version()?,
+            version: kubernetes.version()?,
             phase: Phase::Starting,
             created: Timestamp::now(),
             kubectl: binaries.path("kubectl")?.to_owned(),
@@ -104,7 +109,7 @@ impl Cluster {
     }
 
     /// The cluster of this name if all its processes run.
-    fn running(state: &StateDir, tier: Tier) -> Result<Option<Self>> {
+    fn running(state: &StateDir, tier: Tier, options: &Options) -> Result<Option<Self>> {
         let Some(metadata) = state.load()? else { return Ok(None) };
         if Status::of(state)?.health != Health::Running {
             return Ok(None);
@@ -115,6 +120,14 @@ impl Cluster {
             state.name(),
             metadata.tier
         );
+        if let Some(kubernetes) = options.kubernetes {
+            ensure!(
+                metadata.version == kubernetes.version()?,
+                "cluster {} runs Kubernetes {}: take it down first, or use another name",
+                state.name(),
+                metadata.version
+            );
+        }
         Ok(Some(Self { state: state.clone(), metadata }))
     }
 

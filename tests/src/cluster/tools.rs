@@ -13,6 +13,8 @@ pub const KUBECONFORM: Part =
 /// Knows what manifests of good citizens look like.
 pub const KUBE_SCORE: Part =
     tool("kube-score", "kube-score", "github.com/zegl/kube-score/cmd/kube-score", 65);
+/// Checks metrics, and runs alerts against series that are written by hand.
+pub const PROMTOOL: Part = tool("promtool", "promtool", "github.com/prometheus/prometheus/cmd/promtool", 180);
 /// cert-manager in one process: issuers and the CA injector.
 pub const CERT_MANAGER: Part = tool("cert-manager", "cert-manager", ".", 90);
 

@@ -7,6 +7,7 @@ mod live;
 mod monitoring;
 mod names;
 mod pods;
+mod promtool;
 mod refusals;
 mod rendering;
 mod rights;

@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Map, Value, json};
 use webservice_tests::cargo::root;
-use webservice_tests::cluster::assets;
 use webservice_tests::cluster::progress::Silent;
 use webservice_tests::cluster::tools::KUBECONFORM;
+use webservice_tests::cluster::{Kubernetes, assets};
 
 use crate::helm::{EVERYTHING, MODES, Release};
 
@@ -20,7 +20,8 @@ const SKIPPED: &str = "ServiceMonitor,PrometheusRule";
 #[tokio::test]
 async fn every_field_is_known_to_kubernetes() {
     let schemas = tempfile::tempdir().unwrap();
-    let kubernetes = assets::sources("kubernetes", "k8s.io/kubernetes").await.unwrap();
+    let kubernetes =
+        assets::sources(Kubernetes::chosen().unwrap().module(), "k8s.io/kubernetes").await.unwrap();
     write_builtin(&kubernetes, schemas.path());
     let cert_manager = assets::sources("cert-manager", "github.com/cert-manager/cert-manager").await.unwrap();
     write_custom(&cert_manager.join("deploy/crds"), schemas.path());

@@ -14,6 +14,7 @@ mod contested;
 mod deletion;
 mod dependencies;
 mod engine;
+mod exposition;
 mod faults;
 mod faults_mixed;
 mod faults_watches;

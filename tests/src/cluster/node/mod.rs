@@ -106,6 +106,7 @@ impl NodeTier<'_> {
         let controller_manager =
             ["--allocate-node-cidrs=true".to_owned(), format!("--cluster-cidr={CLUSTER_RANGE}")];
         Ok(Options {
+            kubernetes: self.options.kubernetes,
             api_server: [&api_server[..], &self.options.api_server].concat(),
             controller_manager: [&controller_manager[..], &self.options.controller_manager].concat(),
             ..Options::default()

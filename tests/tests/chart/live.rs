@@ -165,8 +165,10 @@ async fn a_second_release_in_the_namespace_of_the_first_is_refused() {
 /// What the controller does.
 fn inject(cluster: &Cluster, bundle: &str) {
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
-        let path = "/webhooks/0/clientConfig/caBundle";
-        let patch = json!([{"op": "add", "path": path, "value": STANDARD.encode(bundle)}]).to_string();
+        let add = json!({
+            "op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": STANDARD.encode(bundle),
+        });
+        let patch = json!([add]).to_string();
         let name = "ns-r-webservice-operator-webhook";
         let manager = "--field-manager=webservice-controller";
         let patched = kubectl(cluster, &["patch", kind, name, manager, "--type=json", "--patch", &patch], "");

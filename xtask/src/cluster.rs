@@ -27,7 +27,7 @@ enum Action {
         /// How much of Kubernetes
         #[arg(long, value_enum, default_value_t = TierArg::ControlPlane)]
         tier: TierArg,
-        /// Version: newest or 1.34; without it, what WEBSERVICE_KUBERNETES names, or the newest
+        /// Version: newest or 1.34; without it, what `WEBSERVICE_KUBERNETES` names, or the newest
         #[arg(long)]
         kubernetes: Option<Kubernetes>,
     },

@@ -62,7 +62,7 @@ pub struct RightSet {
 }
 
 /// The names of the chart's own objects that rights are limited to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     /// The mutating and the validating configuration, which share it.
     pub webhook_configuration: String,

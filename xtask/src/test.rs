@@ -1,10 +1,13 @@
 //! `cargo xtask test`: every behaviour once. What people and CI both run.
 
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
+use webservice_api::rbac::{self, Names};
+use webservice_tests::bed::{Calls, Differences};
 use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
 
 use crate::cargo::cargo;
@@ -74,13 +77,25 @@ pub(crate) async fn on_a_cluster(
     let _down = Down(&name);
     let (options, progress) = (Options::default(), Terminal::new());
     let started = Cluster::up(&name, Tier::ControlPlane, &options, &progress);
-    report.time("cluster", started).await?;
+    let cluster = report.time("cluster", started).await?;
     let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite", "--"]);
     // A proof says how far it is while it runs, and no other disturbs it.
     let how: &[&str] = if environment.is_empty() { &[THREADS] } else { &["--test-threads=1", "--nocapture"] };
     suite.args(filter).args(how);
     suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
-    report.command("cluster suite", &mut suite).await
+    report.command("cluster suite", &mut suite).await?;
+    if filter.is_none() {
+        report.time("rights", async { compare_rights(&cluster.audit_log_path()) }).await?;
+    }
+    Ok(())
+}
+
+/// Fails where the whole suite has not used a right that is granted, or was forbidden something.
+fn compare_rights(audit_log: &Path) -> Result<()> {
+    let calls = Calls::of(audit_log)?;
+    let differences = Differences::between(&rbac::all(&Names::default()), &calls);
+    ensure!(differences.is_empty(), "rights: granted and used differ\n{differences}");
+    Ok(())
 }
 
 /// Compiles in the faults that tests ask for.

@@ -47,6 +47,7 @@ mod policy;
 mod process;
 mod proxied;
 mod right_holder;
+mod rights;
 mod test_cluster;
 mod webhook;
 
@@ -69,5 +70,6 @@ pub use self::process::Process;
 pub(crate) use self::process::address;
 pub use self::proxied::ProxiedNamespace;
 pub use self::right_holder::{Rights, kubeconfig_with};
+pub use self::rights::Differences;
 pub use self::test_cluster::TestCluster;
 pub use self::webhook::{Webhook, WebhookSetup};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use serde_json::json;
+use serde_json::Value;
 use webservice_api::rbac::Names;
 use webservice_tests::bed::{Output, Rights, TestNamespace, Tool, kubeconfig_with, webservice};
 
@@ -27,7 +27,7 @@ impl<'n> Person<'n> {
 }
 
 fn manifest(replicas: i32) -> String {
-    json!(webservice("checkout").replicas(replicas)).to_string()
+    Value::from(webservice("checkout").replicas(replicas)).to_string()
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
 use webservice_api::rbac::{self, Names};
-use webservice_tests::bed::{Calls, Differences};
+use webservice_tests::bed::{AUDIT_LOGS, Calls, Differences};
 use webservice_tests::cluster::{Cluster, ClusterName, Options, Tier};
 
 use crate::cargo::cargo;
@@ -83,16 +83,22 @@ pub(crate) async fn on_a_cluster(
     let how: &[&str] = if environment.is_empty() { &[THREADS] } else { &["--test-threads=1", "--nocapture"] };
     suite.args(filter).args(how);
     suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
-    report.command("cluster suite", &mut suite).await?;
-    if filter.is_none() {
-        report.time("rights", async { compare_rights(&cluster.audit_log_path()) }).await?;
+    if filter.is_some() {
+        return report.command("cluster suite", &mut suite).await;
     }
-    Ok(())
+    let others = cluster.directory().join("audit-logs-of-others");
+    std::fs::create_dir_all(&others).with_context(|| format!("failed to create {}", others.display()))?;
+    report.command("cluster suite", suite.env(AUDIT_LOGS, &others)).await?;
+    report.time("rights", async { compare_rights(&cluster.audit_log_path(), &others) }).await
 }
 
-/// Fails where the whole suite has not used a right that is granted, or was forbidden something.
-fn compare_rights(audit_log: &Path) -> Result<()> {
-    let calls = Calls::of(audit_log)?;
+/// Fails where the whole suite, on its cluster and on the tests' `others`, has not used a right that is granted, or was forbidden
+/// something.
+fn compare_rights(log: &Path, others: &Path) -> Result<()> {
+    let mut calls = Calls::of(log)?;
+    for other in std::fs::read_dir(others).with_context(|| format!("failed to read {}", others.display()))? {
+        calls.append(Calls::of(&other?.path())?);
+    }
     let differences = Differences::between(&rbac::all(&Names::default()), &calls);
     ensure!(differences.is_empty(), "rights: granted and used differ\n{differences}");
     Ok(())

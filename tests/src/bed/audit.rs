@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl Audit {
         let mut position = start;
         let mut calls = Vec::new();
         let mark = eventually("the audit log shows the marker", async || {
-            for line in complete_lines(&self.log, &mut position) {
+            for line in complete_lines(&self.log, &mut position).must("read the audit log") {
                 if line.contains(&self.marker) {
                     return Ok(Mark(position));
                 }
@@ -80,7 +80,7 @@ pub struct Tail {
 impl Tail {
     /// The calls, of whomever, that were answered since the last time.
     pub fn read(&mut self) -> Calls {
-        let lines = complete_lines(&self.log, &mut self.position);
+        let lines = complete_lines(&self.log, &mut self.position).must("read the audit log");
         Calls(lines.iter().filter_map(|line| parse(line)).collect())
     }
 
@@ -103,16 +103,16 @@ impl Tail {
 }
 
 /// The lines from `position` on, which moves behind the last one that is complete.
-fn complete_lines(log: &Path, position: &mut u64) -> Vec<String> {
-    let mut file = File::open(log).must("open the audit log");
-    file.seek(SeekFrom::Start(*position)).must("seek in the audit log");
+fn complete_lines(log: &Path, position: &mut u64) -> io::Result<Vec<String>> {
+    let mut file = File::open(log)?;
+    file.seek(SeekFrom::Start(*position))?;
     let mut reader = BufReader::new(file);
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
-        let read = reader.by_ref().read_line(&mut line).must("read the audit log");
+        let read = reader.by_ref().read_line(&mut line)?;
         if !line.ends_with('\n') {
-            return lines;
+            return Ok(lines);
         }
         *position += read as u64;
         lines.push(line);
@@ -162,10 +162,10 @@ impl Calls {
     /// # Errors
     /// It cannot be read, or a line is none of an audit log.
     pub fn of(log: &Path) -> anyhow::Result<Self> {
-        let file = File::open(log).with_context(|| format!("failed to open {}", log.display()))?;
+        let lines =
+            complete_lines(log, &mut 0).with_context(|| format!("failed to read {}", log.display()))?;
         let mut calls = Vec::new();
-        for line in BufReader::new(file).lines() {
-            let line = line.with_context(|| format!("failed to read {}", log.display()))?;
+        for line in lines {
             calls.extend(try_parse(&line).with_context(|| format!("failed to read the audit line {line}"))?);
         }
         Ok(Self(calls))

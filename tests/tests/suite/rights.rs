@@ -64,6 +64,8 @@ async fn who_may_edit_a_namespace_makes_changes_scales_and_deletes_webservices()
         ("scale webservice checkout --current-replicas=4 --replicas=5", String::new()),
     ] {
         editor.kubectl(command, &manifest).await.succeeds();
+        // What is replaced is what was read: no report may come between.
+        ns.await_ready("checkout").await;
     }
     assert_eq!(ns.webservices().get("checkout").await["spec"]["replicas"], 5);
     editor.kubectl("delete webservices --all", "").await.succeeds();

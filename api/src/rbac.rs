@@ -62,7 +62,7 @@ pub struct RightSet {
 }
 
 /// The names of the chart's own objects that rights are limited to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Names {
     /// The mutating and the validating configuration, which share it.
     pub webhook_configuration: String,
@@ -234,11 +234,10 @@ fn editing() -> Vec<Grant> {
                 ("create", "kubectl create, apply"),
                 ("update", "kubectl replace, edit"),
                 ("patch", "kubectl apply, patch"),
-                ("delete", "kubectl delete"),
-                ("deletecollection", "kubectl delete --all"),
+                ("delete", "kubectl delete, one by one with --all, too"),
             ],
         ),
-        grant(GROUP, SCALE, &[("update", "autoscalers"), ("patch", "kubectl scale")]),
+        grant(GROUP, SCALE, &[("update", "kubectl scale --current-replicas"), ("patch", "kubectl scale")]),
     ]
 }
 

@@ -1,10 +1,13 @@
 //! `cargo xtask test`: every behaviour once. What people and CI both run.
 
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use tokio::process::Command;
+use webservice_api::rbac::{self, Names};
+use webservice_tests::bed::{AUDIT_LOGS, Calls, Differences};
 use webservice_tests::cluster::{Cluster, ClusterName, Kubernetes, Options, Tier};
 
 use crate::cargo::cargo;
@@ -79,13 +82,31 @@ pub(crate) async fn on_a_cluster(
     let options = Options { kubernetes: report.kubernetes, ..Options::default() };
     let progress = Terminal::new();
     let started = Cluster::up(&name, Tier::ControlPlane, &options, &progress);
-    report.time("cluster", started).await?;
+    let cluster = report.time("cluster", started).await?;
     let mut suite = cargo(&["test", "--workspace", "--locked", "--test", "suite", "--"]);
     // A proof says how far it is while it runs, and no other disturbs it.
     let how: &[&str] = if environment.is_empty() { &[THREADS] } else { &["--test-threads=1", "--nocapture"] };
     suite.args(filter).args(how);
     suite.env("WEBSERVICE_TEST_CLUSTER", name.to_string()).envs(environment.iter().copied());
-    report.command("cluster suite", &mut suite).await
+    if filter.is_some() {
+        return report.command("cluster suite", &mut suite).await;
+    }
+    let others = cluster.directory().join("audit-logs-of-others");
+    std::fs::create_dir_all(&others).with_context(|| format!("failed to create {}", others.display()))?;
+    report.command("cluster suite", suite.env(AUDIT_LOGS, &others)).await?;
+    report.time("rights", async { compare_rights(&cluster.audit_log_path(), &others) }).await
+}
+
+/// Fails where the whole suite, on its cluster and on the tests' `others`, has not used a right that is granted, or was forbidden
+/// something.
+fn compare_rights(log: &Path, others: &Path) -> Result<()> {
+    let mut calls = Calls::of(log)?;
+    for other in std::fs::read_dir(others).with_context(|| format!("failed to read {}", others.display()))? {
+        calls.append(Calls::of(&other?.path())?);
+    }
+    let differences = Differences::between(&rbac::all(&Names::default()), &calls);
+    ensure!(differences.is_empty(), "rights: granted and used differ\n{differences}");
+    Ok(())
 }
 
 /// Compiles in the faults that tests ask for.

@@ -17,9 +17,13 @@ use webservice_api::rbac;
 use super::eventually::eventually;
 use super::must::Must;
 use super::namespace::TestNamespace;
+use super::rights::{announce_missing_rights, role_name};
 use crate::cluster::pki::Credentials;
 
 const NAME: &str = "webservice-controller";
+
+/// What it may hold, by the names of the chart's sets.
+const SETS: [&str; 2] = ["controller", "leader-election"];
 
 /// An account and a kubeconfig with its token.
 #[derive(Clone)]
@@ -44,7 +48,8 @@ impl Account {
     pub(super) async fn another(namespace: &TestNamespace, name: &str) -> Self {
         let account = Self::issue(namespace, name).await;
         apply(namespace.client(), namespace.name(), &binding(namespace.name(), name)).await;
-        await_rights(namespace.client(), namespace.name(), &account.user, &candidate_rights()).await;
+        let rights = candidate_rights();
+        await_rights(namespace.client(), Some(namespace.name()), &account.user, &rights, &[]).await;
         account
     }
 
@@ -103,17 +108,27 @@ async fn request_token(client: &Client, namespace: &str, account: &str, spec: To
 
 /// Grants the account of the namespace `home` these rights in `namespace` and no others, and waits until the API server knows.
 pub(super) async fn grant(client: &Client, home: &str, namespace: &str, rules: Vec<PolicyRule>) {
-    apply(client, namespace, &Role { metadata: named(NAME), rules: Some(rules.clone()) }).await;
+    if rbac::controller().iter().any(|rule| !rules.contains(rule)) {
+        announce_missing_rights(client, home).await;
+    }
+    let role = Role { metadata: named(&role_name(&SETS, NAME)), rules: Some(rules.clone()) };
+    apply(client, namespace, &role).await;
     apply(client, namespace, &binding(home, NAME)).await;
-    await_rights(client, namespace, &user(home, NAME), &rules).await;
+    await_rights(client, Some(namespace), &user(home, NAME), &rules, &candidate_rights()).await;
 }
 
-/// Waits until the API server knows that `user` has these rights in `namespace` and no others.
-async fn await_rights(client: &Client, namespace: &str, user: &str, rules: &[PolicyRule]) {
-    let wanted: BTreeSet<Right> =
-        rules.iter().filter(|rule| rule.resource_names.is_none()).flat_map(rights).collect();
+/// Waits until the API server knows that `user` has the rights `granted`, and of those `withheld` no others; in a namespace, or in
+/// the cluster.
+pub(super) async fn await_rights(
+    client: &Client,
+    namespace: Option<&str>,
+    user: &str,
+    granted: &[PolicyRule],
+    withheld: &[PolicyRule],
+) {
+    let wanted: BTreeSet<Right> = granted.iter().flat_map(rights).collect();
     eventually("the rights are known", async || {
-        for right in candidate_rights().iter().flat_map(rights) {
+        for right in wanted.iter().cloned().chain(withheld.iter().flat_map(rights)) {
             let is_granted = is_granted(client, namespace, user, &right).await;
             if is_granted != wanted.contains(&right) {
                 return Err(format!("{right:?} is granted: {is_granted}"));
@@ -124,31 +139,53 @@ async fn await_rights(client: &Client, namespace: &str, user: &str, rules: &[Pol
     .await;
 }
 
-/// API group, resource with its subresource, and verb.
-type Right = (String, String, String);
+/// One verb on one resource.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Right {
+    group: String,
+    /// With its subresource.
+    resource: String,
+    /// The only object; none: all.
+    name: Option<String>,
+    verb: String,
+}
 
 fn rights(rule: &PolicyRule) -> Vec<Right> {
     let all = |names: &Option<Vec<String>>| names.clone().unwrap_or_default();
+    let names = match &rule.resource_names {
+        Some(names) => names.iter().cloned().map(Some).collect(),
+        None => vec![None],
+    };
     let mut rights = Vec::new();
     for group in all(&rule.api_groups) {
         for resource in all(&rule.resources) {
-            rights.extend(rule.verbs.iter().map(|verb| (group.clone(), resource.clone(), verb.clone())));
+            for name in &names {
+                let right = |verb: &String| Right {
+                    group: group.clone(),
+                    resource: resource.clone(),
+                    name: name.clone(),
+                    verb: verb.clone(),
+                };
+                rights.extend(rule.verbs.iter().map(right));
+            }
         }
     }
     rights
 }
 
-async fn is_granted(client: &Client, namespace: &str, user: &str, (group, resource, verb): &Right) -> bool {
+async fn is_granted(client: &Client, namespace: Option<&str>, user: &str, right: &Right) -> bool {
+    let Right { group, resource, name, verb } = right.clone();
     let (resource, subresource) = match resource.split_once('/') {
-        Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
-        None => (resource.as_str(), None),
+        Some((resource, subresource)) => (resource.to_owned(), Some(subresource.to_owned())),
+        None => (resource, None),
     };
     let attributes = ResourceAttributes {
-        namespace: Some(namespace.into()),
-        group: Some(group.clone()),
-        resource: Some(resource.into()),
+        namespace: namespace.map(ToOwned::to_owned),
+        group: Some(group),
+        resource: Some(resource),
         subresource,
-        verb: Some(verb.clone()),
+        name,
+        verb: Some(verb),
         ..ResourceAttributes::default()
     };
     let spec = SubjectAccessReviewSpec {
@@ -163,7 +200,7 @@ async fn is_granted(client: &Client, namespace: &str, user: &str, (group, resour
 }
 
 /// The account's name in the API server's eyes.
-fn user(namespace: &str, name: &str) -> String {
+pub(super) fn user(namespace: &str, name: &str) -> String {
     format!("system:serviceaccount:{namespace}:{name}")
 }
 
@@ -174,7 +211,7 @@ fn binding(home: &str, name: &str) -> RoleBinding {
         role_ref: RoleRef {
             api_group: "rbac.authorization.k8s.io".into(),
             kind: "Role".into(),
-            name: NAME.into(),
+            name: role_name(&SETS, NAME),
         },
         subjects: Some(vec![Subject {
             kind: "ServiceAccount".into(),

@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use anyhow::Context;
 use jiff::Timestamp;
 use serde::Deserialize;
 
@@ -53,7 +54,7 @@ impl Audit {
         let mut position = start;
         let mut calls = Vec::new();
         let mark = eventually("the audit log shows the marker", async || {
-            for line in complete_lines(&self.log, &mut position) {
+            for line in complete_lines(&self.log, &mut position).must("read the audit log") {
                 if line.contains(&self.marker) {
                     return Ok(Mark(position));
                 }
@@ -79,7 +80,7 @@ pub struct Tail {
 impl Tail {
     /// The calls, of whomever, that were answered since the last time.
     pub fn read(&mut self) -> Calls {
-        let lines = complete_lines(&self.log, &mut self.position);
+        let lines = complete_lines(&self.log, &mut self.position).must("read the audit log");
         Calls(lines.iter().filter_map(|line| parse(line)).collect())
     }
 
@@ -102,16 +103,16 @@ impl Tail {
 }
 
 /// The lines from `position` on, which moves behind the last one that is complete.
-fn complete_lines(log: &Path, position: &mut u64) -> Vec<String> {
-    let mut file = File::open(log).must("open the audit log");
-    file.seek(SeekFrom::Start(*position)).must("seek in the audit log");
+fn complete_lines(log: &Path, position: &mut u64) -> io::Result<Vec<String>> {
+    let mut file = File::open(log)?;
+    file.seek(SeekFrom::Start(*position))?;
     let mut reader = BufReader::new(file);
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
-        let read = reader.by_ref().read_line(&mut line).must("read the audit log");
+        let read = reader.by_ref().read_line(&mut line)?;
         if !line.ends_with('\n') {
-            return lines;
+            return Ok(lines);
         }
         *position += read as u64;
         lines.push(line);
@@ -127,8 +128,12 @@ pub struct Calls(Vec<Call>);
 pub struct Call {
     /// Such as `patch`; `watch` also for one that goes on.
     pub verb: String,
+    /// The API group; empty for the core group.
+    pub group: String,
     /// Such as `webservices/status`.
     pub resource: String,
+    /// Where the object is; empty for what is in none, and for all of them.
+    pub namespace: String,
     /// The object; empty for collections.
     pub name: String,
     /// The status code of the answer.
@@ -145,7 +150,27 @@ pub struct Call {
     pub answered: Timestamp,
 }
 
+impl From<Vec<Call>> for Calls {
+    fn from(calls: Vec<Call>) -> Self {
+        Self(calls)
+    }
+}
+
 impl Calls {
+    /// All that a log holds.
+    ///
+    /// # Errors
+    /// It cannot be read, or a line is none of an audit log.
+    pub fn of(log: &Path) -> anyhow::Result<Self> {
+        let lines =
+            complete_lines(log, &mut 0).with_context(|| format!("failed to read {}", log.display()))?;
+        let mut calls = Vec::new();
+        for line in lines {
+            calls.extend(try_parse(&line).with_context(|| format!("failed to read the audit line {line}"))?);
+        }
+        Ok(Self(calls))
+    }
+
     /// Those of one user.
     #[must_use]
     pub fn by(mut self, user: &str) -> Self {
@@ -283,9 +308,14 @@ struct User {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct ObjectRef {
+    #[serde(default)]
+    api_group: String,
     resource: String,
     subresource: Option<String>,
+    #[serde(default)]
+    namespace: String,
     #[serde(default)]
     name: String,
 }
@@ -297,15 +327,21 @@ struct ResponseStatus {
 
 /// The call of one line; none where it is about no resource.
 fn parse(line: &str) -> Option<Call> {
-    let line: Line = serde_json::from_str(line).must(&format!("read the audit line {line}"));
-    let object = line.object_ref?;
+    try_parse(line).must(&format!("read the audit line {line}"))
+}
+
+fn try_parse(line: &str) -> serde_json::Result<Option<Call>> {
+    let line: Line = serde_json::from_str(line)?;
+    let Some(object) = line.object_ref else { return Ok(None) };
     let resource = match object.subresource {
         Some(subresource) => format!("{}/{subresource}", object.resource),
         None => object.resource,
     };
-    Some(Call {
+    Ok(Some(Call {
         verb: line.verb,
+        group: object.api_group,
         resource,
+        namespace: object.namespace,
         name: object.name,
         code: line.response_status.map_or(0, |status| status.code),
         user: line.user.username,
@@ -313,7 +349,7 @@ fn parse(line: &str) -> Option<Call> {
         received: line.request_received_timestamp,
         annotations: line.annotations,
         answered: line.stage_timestamp,
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -354,8 +390,20 @@ mod tests {
         let answered = received + jiff::SignedDuration::from_millis(1);
         let (verb, name) = ("patch".to_owned(), String::new());
         let (resource, user, annotations) = (resource.into(), user.into(), BTreeMap::new());
-        let agent = String::new();
-        Call { verb, resource, name, code: 200, user, agent, annotations, received, answered }
+        let [group, namespace, agent] = [const { String::new() }; 3];
+        Call {
+            verb,
+            group,
+            resource,
+            namespace,
+            name,
+            code: 200,
+            user,
+            agent,
+            annotations,
+            received,
+            answered,
+        }
     }
 
     #[test]

@@ -16,8 +16,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use webservice_api::rbac::{Names, all};
 
+use super::account::{await_rights, user};
 use super::must::Must;
 use super::namespace::TestNamespace;
+use super::rights::role_name;
 use crate::cluster::pki::Credentials;
 
 /// Rights by the names of the chart's sets of them.
@@ -33,28 +35,32 @@ pub struct Rights<'r> {
 /// Makes the account `name` with these rights, and gives its kubeconfig. All of it goes with the namespace.
 pub async fn kubeconfig_with(namespace: &TestNamespace, name: &str, rights: &Rights<'_>) -> PathBuf {
     let (client, here) = (namespace.client(), namespace.name());
-    let cluster_name = format!("{here}-{name}");
+    let role = role_name(rights.here, name);
+    let cluster_role = role_name(rights.in_cluster, &format!("{here}-{name}"));
     let account = ServiceAccount { metadata: named(name), ..ServiceAccount::default() };
     create(&Api::namespaced(client.clone(), here), &account).await;
-    let rules = Some(rules(rights.here, &rights.names));
-    create(&Api::namespaced(client.clone(), here), &Role { metadata: named(name), rules }).await;
+    let rules = [rights.here, rights.in_cluster].map(|sets| rules(sets, &rights.names));
+    let [rules_here, rules_in_cluster] = rules.clone().map(Some);
+    create(&Api::namespaced(client.clone(), here), &Role { metadata: named(&role), rules: rules_here }).await;
     let binding = RoleBinding {
         metadata: named(name),
-        role_ref: role_ref("Role", name),
+        role_ref: role_ref("Role", &role),
         subjects: Some(vec![subject(here, name)]),
     };
     create(&Api::namespaced(client.clone(), here), &binding).await;
 
-    let owned = || ObjectMeta { owner_references: Some(vec![owner(namespace)]), ..named(&cluster_name) };
-    let rules = Some(self::rules(rights.in_cluster, &rights.names));
-    create(&Api::all(client.clone()), &ClusterRole { metadata: owned(), rules, ..ClusterRole::default() })
-        .await;
+    let owned = || ObjectMeta { owner_references: Some(vec![owner(namespace)]), ..named(&cluster_role) };
+    let granted = ClusterRole { metadata: owned(), rules: rules_in_cluster, ..ClusterRole::default() };
+    create(&Api::all(client.clone()), &granted).await;
     let binding = ClusterRoleBinding {
         metadata: owned(),
-        role_ref: role_ref("ClusterRole", &cluster_name),
+        role_ref: role_ref("ClusterRole", &cluster_role),
         subjects: Some(vec![subject(here, name)]),
     };
     create(&Api::all(client.clone()), &binding).await;
+    for (place, rules) in [Some(here), None].into_iter().zip(&rules) {
+        await_rights(client, place, &user(here, name), rules, &[]).await;
+    }
     write_kubeconfig(namespace, client, name).await
 }
 

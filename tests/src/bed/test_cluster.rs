@@ -17,6 +17,7 @@ use webservice_api::{WebService, crd};
 use super::eventually::eventually;
 use super::must::Must;
 use super::namespace::TestNamespace;
+use super::recorded::Recorded;
 use crate::cluster::progress::Silent;
 use crate::cluster::{Cluster, ClusterName, Health, Options, TemporaryCluster, Tier};
 
@@ -35,7 +36,7 @@ pub struct TestCluster {
 #[derive(Clone)]
 enum Held {
     Shared(Cluster),
-    Private(Arc<TemporaryCluster>),
+    Private(Arc<Recorded>),
 }
 
 impl TestCluster {
@@ -61,7 +62,7 @@ impl TestCluster {
         let cluster = TemporaryCluster::up(Tier::ControlPlane, options, &Silent).await;
         let cluster = cluster.must("start a cluster");
         let client = client(&cluster).await;
-        Self { cluster: Held::Private(Arc::new(cluster)), client }
+        Self { cluster: Held::Private(Arc::new(Recorded(cluster))), client }
     }
 
     /// The same with the CRD of this version installed.

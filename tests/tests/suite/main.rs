@@ -28,6 +28,7 @@ mod policy;
 mod races;
 mod release;
 mod restart;
+mod rights;
 mod scope;
 mod scrape;
 mod sharing;

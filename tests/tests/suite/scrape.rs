@@ -7,9 +7,9 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Ro
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Resource};
-use webservice_api::rbac;
+use webservice_api::rbac::{self, Names};
 use webservice_certs::{CERTIFICATE_FILE, Ca, KEY_FILE, Validity};
-use webservice_tests::bed::{TestNamespace, eventually};
+use webservice_tests::bed::{Rights, TestNamespace, eventually, kubeconfig_with};
 
 /// Gives an account of the namespace these rights in the whole cluster, for as long as the namespace is there.
 async fn grant_everywhere(ns: &TestNamespace, account: &str, rules: Vec<PolicyRule>) {
@@ -51,11 +51,11 @@ async fn token(ns: &TestNamespace, account: &str) -> String {
 #[tokio::test]
 async fn with_authentication_only_an_account_that_may_get_the_metrics_reads_them() {
     let ns = TestNamespace::new().await;
-    ns.account().await;
-    grant_everywhere(&ns, "webservice-controller", rbac::metrics_auth()).await;
+    let rights = Rights { here: &["controller"], in_cluster: &["metrics-auth"], names: Names::default() };
+    let asking = kubeconfig_with(&ns, "asking", &rights).await;
     grant_everywhere(&ns, "prometheus", rbac::metrics_reader()).await;
     let (reader, stranger) = (token(&ns, "prometheus").await, token(&ns, "stranger").await);
-    let controller = ns.controller().flags(["--metrics-auth"]).start().await;
+    let controller = ns.controller().kubeconfig(asking).flags(["--metrics-auth"]).start().await;
 
     eventually("the reader reads", async || match controller.scrape(Some(&reader)).await {
         (200, text) if text.contains("controller_runtime_reconcile_total") => Ok(()),
@@ -75,6 +75,7 @@ async fn with_authentication_only_an_account_that_may_get_the_metrics_reads_them
 #[tokio::test]
 async fn without_the_right_to_ask_nobody_reads_and_the_reason_is_told() {
     let ns = TestNamespace::new().await;
+    ns.announce_missing_rights().await;
     let reader = token(&ns, "prometheus").await;
     let controller = ns.controller().flags(["--metrics-auth"]).start().await;
     let (status, text) = controller.scrape(Some(&reader)).await;

@@ -104,3 +104,23 @@ async fn requests_carry_the_name_and_the_version_of_the_program() {
     let agent = concat!("webservice-controller/", env!("CARGO_PKG_VERSION"));
     assert!(!agents.is_empty() && agents.iter().all(|sent| *sent == agent), "{agents:?}");
 }
+
+#[tokio::test]
+async fn a_transition_that_repeats_is_counted_in_the_event_that_told_of_it_first() {
+    let ns = TestNamespace::with_operator().await;
+    ns.webservices().create(webservice("checkout")).await;
+    ns.await_ready("checkout").await;
+    for (suspend, reason) in [(true, "Suspended"), (false, "Reconciled")] {
+        ns.webservices().merge("checkout", json!({"spec": {"suspend": suspend}})).await;
+        ns.await_reason("checkout", reason).await;
+    }
+    eventually("the event counts two", async || {
+        let mut events = ns.events().list().await;
+        events.retain(|event| event["reason"] == "Reconciled");
+        match &*events {
+            [event] if event["series"]["count"] == 2 => Ok(()),
+            _ => Err(format!("{events:#?}")),
+        }
+    })
+    .await;
+}

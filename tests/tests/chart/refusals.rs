@@ -17,8 +17,11 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     (&["webhook.policy.levels.image-registry=deny"], &["image-registry", "enforce"]),
     (&["controller.extraArgs={leader-elect}"], &["extraArgs"]),
     (&["tls.selfManaged.leafLifetime=5m"], &["/tls/selfManaged/leafLifetime"]),
-    (&[r"webhook.podLabels.app\.kubernetes\.io/component=mine"], &["/webhook/podLabels"]),
-    (&[r"commonLabels.app\.kubernetes\.io/name=mine"], &["/commonLabels"]),
+    (
+        &[r"webhook.podLabels.app\.kubernetes\.io/component=mine"],
+        &["webhook.podLabels: app.kubernetes.io/component is a label that the chart sets itself"],
+    ),
+    (&[r"commonLabels.helm\.sh/chart=mine"], &["commonLabels: helm.sh/chart is a label"]),
     (&["image.digest=sha256:12"], &["/image/digest"]),
     (&["tls.mode=secret"], &["tls.secret.name: tls.mode=secret needs the name of your Secret"]),
     (

@@ -40,29 +40,31 @@ impl Audit {
 
     pub(super) async fn mark(&self) -> Mark {
         let now = File::open(&self.log).and_then(|file| file.metadata()).must("look at the audit log").len();
-        self.read_until_marker(now).await.0
+        // Not read: the first line may be one that was half written.
+        self.lines_until_marker(now).await.0
     }
 
     /// Everybody's, on the whole cluster.
     pub(super) async fn calls_since(&self, mark: &Mark) -> Calls {
-        Calls(self.read_until_marker(mark.0).await.1)
+        let (_, lines) = self.lines_until_marker(mark.0).await;
+        Calls(lines.iter().filter_map(|line| parse(line)).collect())
     }
 
-    /// The calls after position `start` until a marker that is set now, and the position behind it.
-    async fn read_until_marker(&self, start: u64) -> (Mark, Vec<Call>) {
+    /// The lines after position `start` until a marker that is set now, and the position behind it.
+    async fn lines_until_marker(&self, start: u64) -> (Mark, Vec<String>) {
         self.config_maps.find(&self.marker).await;
         let mut position = start;
-        let mut calls = Vec::new();
+        let mut before = Vec::new();
         let mark = eventually("the audit log shows the marker", async || {
             for line in complete_lines(&self.log, &mut position).must("read the audit log") {
                 if line.contains(&self.marker) {
                     return Ok(Mark(position));
                 }
-                calls.extend(parse(&line));
+                before.push(line);
             }
             Err("no marker yet")
         });
-        (mark.await, calls)
+        (mark.await, before)
     }
 
     /// The calls after the mark, as they come.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
 use webservice_tests::bed::fleet::nth;
 use webservice_tests::bed::{Controller, Process, TestNamespace, is_ready, webservice};
 use webservice_tests::bench::machine;
@@ -28,6 +29,7 @@ async fn nothing_is_lost_and_nothing_piles_up_while_the_controller_comes_and_goe
     let (ns, webhook) = TestNamespace::with_webhook().await;
     let mut wanted = Wanted::new();
     let mut footprints = Vec::new();
+    let stop = CancellationToken::new();
     let come_and_go = async {
         let mut controller = ns.start_controller().await;
         for number in 1..=lives {
@@ -37,12 +39,10 @@ async fn nothing_is_lost_and_nothing_piles_up_while_the_controller_comes_and_goe
             footprints.push(footprint);
             controller = succeed(&ns, &controller, number).await;
         }
+        stop.cancel();
         controller
     };
-    let controller = tokio::select! {
-        () = change_forever(&ns, &mut wanted) => unreachable!("it changes for ever"),
-        controller = come_and_go => controller,
-    };
+    let ((), controller) = tokio::join!(change_until(&stop, &ns, &mut wanted), come_and_go);
     controller.settle(&ns).await;
     assert_as_wanted(&ns, &wanted).await;
     for (name, of) in [("controller", 0), ("webhook", 1)] {
@@ -60,12 +60,15 @@ async fn succeed(ns: &TestNamespace, controller: &Controller, number: usize) -> 
     ns.start_controller().await
 }
 
-/// Creates, edits, spoils children and deletes, one object after the other, and keeps account of what should come of it.
-async fn change_forever(ns: &TestNamespace, wanted: &mut Wanted) {
+/// Creates, edits, spoils children and deletes, one object after the other, and keeps account of what should come of it. What has begun is
+/// finished: a change that is not waited for may have been made all the same.
+async fn change_until(stop: &CancellationToken, ns: &TestNamespace, wanted: &mut Wanted) {
     let mut ticks = interval(CHANGE);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     for change in 1.. {
-        ticks.tick().await;
+        if stop.run_until_cancelled(ticks.tick()).await.is_none() {
+            return;
+        }
         // Seven and fifty have no common divisor, so every object gets every kind of change.
         let name = nth(change % OBJECTS);
         let is_there = wanted.get(&name).copied().flatten().is_some();

@@ -41,10 +41,14 @@ topologySpreadConstraints:
 {{- end }}
 {{- end }}
 
-{{/* Probes and the ports that both processes have. An answer takes under a millisecond; the rest is for a busy node. */}}
+{{/* Probes and the ports that both processes have. An answer takes under a millisecond; the rest is for a busy node. The
+number is for how many seconds a new pod is not asked yet whether it is ready. */}}
 {{- define "webservice-operator.probes" -}}
 readinessProbe:
   httpGet: {path: /readyz, port: probes}
+  {{- with . }}
+  initialDelaySeconds: {{ . }}
+  {{- end }}
   periodSeconds: 2
   timeoutSeconds: 2
   failureThreshold: 2

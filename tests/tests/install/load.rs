@@ -37,10 +37,12 @@ pub(crate) struct Creations {
 
 impl Creations {
     pub(crate) fn start(site: &Site) -> Self {
+        // Goes on where others have ended: no name is used twice.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
         let (mut load, tally) = (Load::new(), Arc::new(Tally::default()));
-        let (webservices, counted, count) = (site.webservices(), Arc::clone(&tally), AtomicU64::new(0));
+        let (webservices, counted) = (site.webservices(), Arc::clone(&tally));
         load.at_rate(RATE, move || {
-            create(webservices.clone(), Arc::clone(&counted), count.fetch_add(1, Ordering::Relaxed))
+            create(webservices.clone(), Arc::clone(&counted), COUNT.fetch_add(1, Ordering::Relaxed))
         });
         Self { load, tally, started: Instant::now() }
     }
@@ -50,19 +52,28 @@ impl Creations {
         self.tally.failures()
     }
 
-    /// Ends them and says what was found.
+    /// Ends them, of which none may have failed.
     pub(crate) async fn finish(self, findings: &mut Findings) {
+        let tally = self.end(findings).await;
+        findings.none_failed("creations", &tally);
+    }
+
+    /// Ends them; they may have been refused for so many seconds.
+    pub(crate) async fn finish_after_refusals(self, findings: &mut Findings, seconds: f64) {
+        let tally = self.end(findings).await;
+        let refused = u32::try_from(tally.failures()).unwrap();
+        let lasted = f64::from(refused) / f64::from(RATE);
+        findings.at_most("seconds of refusals", tally.calls(), lasted, seconds);
+    }
+
+    async fn end(self, findings: &mut Findings) -> Arc<Tally> {
         let Self { load, tally, started } = self;
         let elapsed = started.elapsed();
         load.finish().await.unwrap();
-        findings.none_failed("creations", &tally);
         // Far below the rate, since a busy machine is no fault of the webhook's.
-        findings.at_least(
-            "creations per second",
-            tally.calls(),
-            tally.goodput(elapsed),
-            f64::from(RATE) / 2.0,
-        );
+        let rate = tally.goodput(elapsed);
+        findings.at_least("creations per second", tally.calls(), rate, f64::from(RATE) / 2.0);
+        tally
     }
 }
 

@@ -2,7 +2,7 @@
 //! request was sent.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -16,6 +16,7 @@ use rustls::ClientConfig;
 use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
+use tokio::sync::RwLock;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -30,28 +31,31 @@ pub const CALL_TIMEOUT: Duration =
 const UID: &str = "705ab4f5-6393-11e8-b7cc-42010a800002";
 
 /// The authorities that callers trust, as they stand in the registration's `caBundle`. It may change while they call.
-pub struct Trust(Mutex<Arc<ClientConfig>>);
+pub struct Trust(RwLock<Arc<ClientConfig>>);
 
 impl Trust {
     /// Trust in the authorities of a PEM bundle.
     pub fn in_bundle(pem: &str) -> Result<Self> {
-        Ok(Self(Mutex::new(trusting(pem)?)))
+        Ok(Self(RwLock::new(trusting(pem)?)))
     }
 
-    /// Trust in those of another bundle from now on.
-    pub fn change_to(&self, pem: &str) -> Result<()> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = trusting(pem)?;
+    /// Trust in those of another bundle from now on: whoever is still connecting by the one before has done so first.
+    pub async fn change_to(&self, pem: &str) -> Result<()> {
+        *self.0.write().await = trusting(pem)?;
         Ok(())
     }
 
     /// TLS with the server at `address`.
     pub(super) async fn connect(&self, address: SocketAddr) -> Result<TlsStream<TcpStream>> {
-        let config = Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let connecting = async {
+            let trusted = self.0.read().await;
             let stream = TcpStream::connect(address).await.context("failed to connect")?;
             stream.set_nodelay(true)?;
             let name = ServerName::from(address.ip());
-            TlsConnector::from(config).connect(name, stream).await.context("failed to agree on TLS")
+            TlsConnector::from(Arc::clone(&trusted))
+                .connect(name, stream)
+                .await
+                .context("failed to agree on TLS")
         };
         timeout(CALL_TIMEOUT, connecting).await.context("failed to connect in time")?
     }

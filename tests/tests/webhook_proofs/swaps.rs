@@ -48,7 +48,7 @@ async fn no_call_fails_while_certificates_and_authorities_are_swapped() -> Resul
         if swap % AUTHORITY_LIVES == 0 {
             let next = authority()?;
             // As it is done in a cluster: the new authority is trusted before anything is signed by it.
-            trust.change_to(&format!("{}{}", ca.certificate_pem(), next.certificate_pem()))?;
+            trust.change_to(&format!("{}{}", ca.certificate_pem(), next.certificate_pem())).await?;
             ca = next;
         }
         let next = leaf(&ca)?;

@@ -59,7 +59,9 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
         on_a_cluster(args.filter.as_deref(), &[], report).await?;
         if args.filter.is_none() {
             report.tests("clusters side by side", &["--test", "cluster"]).await?;
-            report.tests("node", &["--test", "node", "--test", "install"]).await?;
+            report.tests("node", &["--test", "node"]).await?;
+            // One after the other: each has a cluster of its own, and calls that come at a rate.
+            report.tests("chart on a node", &["--test", "install", "--", "--test-threads=1"]).await?;
         }
     }
     Ok(())

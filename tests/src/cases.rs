@@ -1,14 +1,10 @@
 //! `tests/cases.md` names tests: they must exist.
 
 use std::fs;
-use std::path::Path;
+
+use crate::cargo::root;
 
 const CASES: usize = 95;
-
-fn root() -> &'static Path {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap()
-}
 
 /// The rows of all tables: number and place.
 fn rows(text: &str) -> Vec<(usize, &str)> {

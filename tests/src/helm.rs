@@ -21,6 +21,9 @@ pub fn chart() -> PathBuf {
     root().join("charts/webservice-operator")
 }
 
+/// What a command of Helm printed, or all that it said where it failed.
+pub type Answer = std::result::Result<String, String>;
+
 /// One version of Helm, without any configuration of the person who runs it. It is built if it is missing.
 #[derive(Clone, Debug)]
 pub struct Helm {
@@ -42,7 +45,7 @@ impl Helm {
     }
 
     /// Runs a command to its end. That it failed is no error here.
-    pub async fn run<S: AsRef<str>>(&self, arguments: &[S]) -> Result<Output> {
+    pub async fn run<S: AsRef<str>>(&self, arguments: &[S]) -> Result<Answer> {
         let home = tempfile::tempdir().context("failed to create a home for helm")?;
         let kubeconfig = self.kubeconfig.as_deref().unwrap_or(Path::new("/dev/null"));
         let mut command = Command::new(&self.program);
@@ -50,6 +53,8 @@ impl Helm {
         command.args(arguments.iter().map(AsRef::as_ref)).current_dir(root());
         let ended = command.stdin(Stdio::null()).kill_on_drop(true).output();
         let ended = timeout(DEADLINE, ended).await.context("helm has not ended")?;
-        ended.context("failed to start helm")
+        let Output { status, stdout, stderr } = ended.context("failed to start helm")?;
+        let text = |bytes| String::from_utf8(bytes).context("failed to read what helm says");
+        Ok(if status.success() { Ok(text(stdout)?) } else { Err(text([stdout, stderr].concat())?) })
     }
 }

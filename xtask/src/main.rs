@@ -21,10 +21,10 @@ mod terminal;
 mod test;
 mod up;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use webservice_tests::cargo::root;
 
 /// Builds, runs and checks the WebService operator.
 #[derive(Parser)]
@@ -69,10 +69,4 @@ async fn main() -> ExitCode {
             interrupt::exit_code(&error)
         }
     }
-}
-
-/// The workspace's root, one level above this crate.
-fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_owned()
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use tokio::process::Command;
 use webservice_tests::cluster::progress::{Progress, step};
 use webservice_tests::cluster::tools::HELM_4;
@@ -100,9 +100,8 @@ async fn install(args: &Args, progress: &dyn Progress) -> Result<Cluster> {
     let install = ["upgrade", "--install", "webservice-operator", &chart, "--namespace=webservice-system"];
     let how = ["--create-namespace", "--wait", "--timeout=3m", &values];
     step(progress, "helm install webservice-operator", async {
-        let output = helm.run(&[&install[..], &how].concat()).await?;
-        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr).trim());
-        Ok(())
+        let answer = helm.run(&[&install[..], &how].concat()).await?;
+        answer.map(drop).map_err(|complaint| anyhow!("{}", complaint.trim()))
     })
     .await?;
     println!("\n{}", kubectl(&cluster, &["get", "pods", "--namespace=webservice-system"]).await?);

@@ -4,11 +4,9 @@
 //! and the cluster's events say.
 
 use std::path::Path;
-use std::process;
 use std::thread;
 use std::time::Duration;
 
-use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::api::{Api, ListParams, LogParams, PostParams};
 use kube::core::ApiResource;
@@ -25,9 +23,9 @@ use super::objects::{Objects, is_ready};
 use crate::cluster::assets::{self, Part};
 use crate::cluster::process::CommandLine;
 use crate::cluster::progress::Silent;
-use crate::cluster::tools::{CERT_MANAGER, HELM_4};
+use crate::cluster::tools::{self, CERT_MANAGER, HELM_4};
 use crate::cluster::{Options, TemporaryCluster, Tier};
-use crate::helm::{Helm, chart};
+use crate::helm::{Answer, Helm, chart};
 use crate::image::Image;
 use crate::operator_image::{self, LOCAL, Profile};
 
@@ -37,8 +35,6 @@ pub const OPERATOR: &str = "webservice-system";
 pub const RELEASE: &str = "webservice-operator";
 /// Where the WebServices of a test are.
 pub const SHOP: &str = "shop";
-/// What a Deployment, and whatever hangs on one, may take on a busy machine.
-const PATIENCE: Duration = Duration::from_mins(3);
 /// A kubelet that shows a changed Secret to its pods within seconds.
 const QUICK: Duration = Duration::from_secs(2);
 
@@ -50,6 +46,9 @@ pub struct Site {
 }
 
 impl Site {
+    /// What a Deployment, a kubelet, and whatever hangs on them may take on a busy machine.
+    pub const PATIENCE: Duration = Duration::from_mins(3);
+
     /// A node whose kubelet looks after mounts every two seconds, and a namespace for the operator that admits none but restricted pods.
     pub async fn new() -> Self {
         Self::with(Some(QUICK)).await
@@ -97,16 +96,15 @@ impl Site {
     }
 
     /// Runs a command of Helm in the operator's namespace.
-    pub async fn try_helm(&self, version: &Part, arguments: &[&str]) -> process::Output {
+    pub async fn try_helm(&self, version: &Part, arguments: &[&str]) -> Answer {
         let helm = Helm::new(version, &Silent).await.must("build Helm").on(&self.cluster.kubeconfig_path());
         helm.run(&[arguments, &["--namespace", OPERATOR]].concat()).await.must("run Helm")
     }
 
     /// The same, and it must succeed.
     pub async fn helm(&self, version: &Part, arguments: &[&str]) {
-        let output = self.try_helm(version, arguments).await;
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{} {arguments:?}: {complaint}", version.name);
+        let answer = self.try_helm(version, arguments).await;
+        assert!(answer.is_ok(), "{} {arguments:?}: {answer:?}", version.name);
     }
 
     /// `helm install` or `upgrade` of the chart, until everything is ready.
@@ -134,14 +132,17 @@ impl Site {
     /// kubectl, as the administrator.
     #[must_use]
     pub fn kubectl<const N: usize>(&self, arguments: [&str; N]) -> Tool {
-        Tool::new(self.cluster.kubectl()).args(arguments).within(PATIENCE)
+        Tool::new(self.cluster.kubectl()).args(arguments).within(Self::PATIENCE)
     }
 
     /// `kubectl webservice`, as the administrator.
     #[must_use]
     pub fn plugin<const N: usize>(&self, arguments: [&str; N]) -> Tool {
         let kubeconfig = self.cluster.kubeconfig_path();
-        Tool::binary("kubectl-webservice").args(arguments).env("KUBECONFIG", kubeconfig).within(PATIENCE)
+        Tool::binary("kubectl-webservice")
+            .args(arguments)
+            .env("KUBECONFIG", kubeconfig)
+            .within(Self::PATIENCE)
     }
 
     /// Objects of one kind in one namespace, or in the cluster for an empty one.
@@ -166,12 +167,6 @@ impl Site {
     #[must_use]
     pub fn secrets(&self) -> Objects {
         self.objects::<Secret>(OPERATOR)
-    }
-
-    /// The operator's Deployments.
-    #[must_use]
-    pub fn deployments(&self) -> Objects {
-        self.objects::<Deployment>(OPERATOR)
     }
 
     /// Waits until a WebService is Ready.
@@ -210,7 +205,7 @@ impl Site {
     /// Waits until every pod of the webhook presents the certificate that is in the Secret.
     pub async fn await_presented(&self, secret: &str) {
         let issued = self.issued(secret).await;
-        within(PATIENCE, "every pod of the webhook presents what is in the Secret", async || {
+        within(Self::PATIENCE, "every pod of the webhook presents what is in the Secret", async || {
             for pod in self.pods("webhook").await {
                 let presented = self.presented(&pod).await;
                 if presented.as_deref() != Some(&issued) {
@@ -233,8 +228,7 @@ impl Site {
 
     /// The real cert-manager, beside the cluster: it calls the API server and is called by nobody.
     pub async fn start_cert_manager(&self) {
-        let sources = assets::sources("cert-manager", "github.com/cert-manager/cert-manager").await;
-        let crds = sources.must("find cert-manager's sources").join("deploy/crds").display().to_string();
+        let crds = tools::cert_manager_crds().await.must("find cert-manager's CRDs").display().to_string();
         self.kubectl(["apply", "--server-side", "--filename", &crds]).await.succeeds();
         self.kubectl(["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
             .await
@@ -248,7 +242,7 @@ impl Site {
             anyhow::ensure!(log.contains("cert-manager runs"), "it does not say yet that it runs");
             Ok(())
         };
-        daemon.ready(PATIENCE, runs).await.must("see cert-manager run");
+        daemon.ready(Self::PATIENCE, runs).await.must("see cert-manager run");
     }
 
     /// What a person would look at first. A panic here would end all tests at once, so what fails is only missed.

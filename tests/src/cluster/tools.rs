@@ -1,6 +1,10 @@
 //! Tools that check and install the chart. No cluster needs them; each is built when it is asked for.
 
-use super::assets::Part;
+use std::path::PathBuf;
+
+use anyhow::Result;
+
+use super::assets::{self, Part};
 use super::state::Tier;
 
 /// Helm 3.
@@ -17,6 +21,12 @@ pub const KUBE_SCORE: Part =
 pub const PROMTOOL: Part = tool("promtool", "promtool", "github.com/prometheus/prometheus/cmd/promtool", 180);
 /// cert-manager in one process: issuers and the CA injector.
 pub const CERT_MANAGER: Part = tool("cert-manager", "cert-manager", ".", 90);
+
+/// The directory with the definitions of cert-manager's objects.
+pub async fn cert_manager_crds() -> Result<PathBuf> {
+    let sources = assets::sources("cert-manager", "github.com/cert-manager/cert-manager").await?;
+    Ok(sources.join("deploy/crds"))
+}
 
 const fn tool(name: &'static str, module: &'static str, package: &'static str, seconds: u64) -> Part {
     Part { name, module, package, tier: Tier::ControlPlane, seconds }

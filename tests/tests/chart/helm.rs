@@ -1,12 +1,10 @@
 //! Helm, and what it renders.
 
-use std::process::Output;
-
 use serde_json::Value;
 use webservice_tests::cluster::assets::{Part, kubernetes_version};
 use webservice_tests::cluster::progress::Silent;
 use webservice_tests::cluster::tools::{HELM_3, HELM_4};
-use webservice_tests::helm::{Helm, chart};
+use webservice_tests::helm::{Answer, Helm, chart};
 
 /// Both supported major versions.
 pub(crate) const VERSIONS: [&Part; 2] = [&HELM_3, &HELM_4];
@@ -34,7 +32,7 @@ pub(crate) const MODES: [&[&str]; 4] = [
 ];
 
 /// A command of one version of Helm that needs no cluster.
-pub(crate) async fn helm<S: AsRef<str>>(version: &Part, arguments: &[S]) -> Output {
+pub(crate) async fn helm<S: AsRef<str>>(version: &Part, arguments: &[S]) -> Answer {
     Helm::new(version, &Silent).await.unwrap().run(arguments).await.unwrap()
 }
 
@@ -81,13 +79,11 @@ impl Release {
     }
 
     /// The text that Helm renders, or its complaint.
-    pub(crate) async fn try_text(&self, version: &Part) -> Result<String, String> {
+    pub(crate) async fn try_text(&self, version: &Part) -> Answer {
         let mut arguments = self.command("template");
         // Without a cluster, Helm 3 takes it for a very old one. An argument of the test's own wins, since it comes later.
         arguments.insert(1, format!("--kube-version={}", kubernetes_version().unwrap()));
-        let output = helm(version, &arguments).await;
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+        helm(version, &arguments).await
     }
 
     /// The text that the newest Helm renders.

@@ -1,8 +1,7 @@
 //! The chart on a real API server. No node is needed for what Helm and the API server have to say.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,14 +10,17 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 use webservice_certs::{Ca, Validity};
-use webservice_tests::cluster::assets::{self, Part};
+use webservice_tests::bed::Tool;
+use webservice_tests::cluster::assets::Part;
 use webservice_tests::cluster::progress::Silent;
-use webservice_tests::cluster::tools::HELM_4;
+use webservice_tests::cluster::tools::{HELM_4, cert_manager_crds};
 use webservice_tests::cluster::{Cluster, Options, TemporaryCluster, Tier};
-use webservice_tests::helm::Helm;
+use webservice_tests::helm::{Answer, Helm};
 
 use crate::helm::{EVERYTHING, MODES, Release, VERSIONS};
 
+/// What one call of kubectl may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
 /// Kinds whose definition no Go module here has.
 const UNKNOWN: [&str; 2] = ["ServiceMonitor", "PrometheusRule"];
 
@@ -36,33 +38,25 @@ async fn cluster<const N: usize>(namespaces: [&str; N]) -> TemporaryCluster {
     cluster
 }
 
-/// Hands manifests to kubectl.
-fn kubectl(cluster: &Cluster, arguments: &[&str], manifests: &str) -> Output {
-    let mut command = cluster.kubectl();
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(manifests.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+/// kubectl with manifests on standard input.
+fn kubectl(cluster: &Cluster, arguments: &[&str], manifests: &str) -> Tool {
+    Tool::new(cluster.kubectl()).args(arguments).input(manifests).within(PATIENCE)
 }
 
 fn list(items: &[&Value]) -> String {
     json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string()
 }
 
-async fn helm(cluster: &Cluster, version: &Part, arguments: &[String]) -> Result<String, String> {
+async fn helm(cluster: &Cluster, version: &Part, arguments: &[String]) -> Answer {
     let helm = Helm::new(version, &Silent).await.unwrap().on(&cluster.kubeconfig_path());
-    let output = helm.run(arguments).await.unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    helm.run(arguments).await.unwrap()
 }
 
 #[tokio::test]
 async fn the_api_server_takes_everything_that_is_rendered_without_a_warning() {
     let cluster = cluster(["ns", "shop"]).await;
-    let sources = assets::sources("cert-manager", "github.com/cert-manager/cert-manager").await.unwrap();
-    let crds = sources.join("deploy/crds").display().to_string();
-    let applied = kubectl(&cluster, &["apply", "--server-side", "--filename", &crds], "");
-    assert!(applied.status.success(), "{applied:?}");
+    let crds = cert_manager_crds().await.unwrap().display().to_string();
+    kubectl(&cluster, &["apply", "--server-side", "--filename", &crds], "").await.succeeds();
 
     let release = || Release::named("r", "ns");
     let mut releases = vec![
@@ -76,14 +70,12 @@ async fn the_api_server_takes_everything_that_is_rendered_without_a_warning() {
         let manifests = release.render().await;
         // A pod is refused while its account is missing.
         let accounts = list(&manifests.of("ServiceAccount"));
-        let applied = kubectl(&cluster, &["apply", "--server-side", "--filename=-"], &accounts);
-        assert!(applied.status.success(), "{applied:?}");
+        kubectl(&cluster, &["apply", "--server-side", "--filename=-"], &accounts).await.succeeds();
         let is_known = |object: &&Value| UNKNOWN.iter().all(|kind| object["kind"] != *kind);
         let known = list(&manifests.all().iter().filter(is_known).collect::<Vec<_>>());
-        let answer =
-            kubectl(&cluster, &["apply", "--server-side", "--dry-run=server", "--filename=-"], &known);
-        let said = String::from_utf8(answer.stderr).unwrap();
-        assert!(answer.status.success() && said.is_empty(), "{release:?}: {said}");
+        let dry_run = ["apply", "--server-side", "--dry-run=server", "--filename=-"];
+        let answer = kubectl(&cluster, &dry_run, &known).await;
+        assert!(answer.code == Some(0) && answer.stderr.is_empty(), "{release:?}: {}", answer.stderr);
     }
 }
 
@@ -113,9 +105,9 @@ async fn an_upgrade_that_changes_nothing_writes_nothing() {
     for version in VERSIONS {
         let release = Release::named("r", "ns").set(&["webhook.policy.allowedTiers={dev}"]);
         helm(&cluster, version, &release.command("install")).await.unwrap();
-        let before = versions(&cluster);
+        let before = versions(&cluster).await;
         helm(&cluster, version, &release.command("upgrade")).await.unwrap();
-        assert_eq!(before, versions(&cluster), "{}", version.name);
+        assert_eq!(before, versions(&cluster).await, "{}", version.name);
         let uninstall = ["uninstall", "r", "--no-hooks", "--namespace", "ns"].map(ToOwned::to_owned);
         helm(&cluster, version, &uninstall).await.unwrap();
     }
@@ -125,13 +117,12 @@ async fn an_upgrade_that_changes_nothing_writes_nothing() {
 const WITH_STATUS: [&str; 3] = ["Deployment", "PodDisruptionBudget", "CustomResourceDefinition"];
 
 /// The versions of all that the release consists of.
-fn versions(cluster: &Cluster) -> BTreeMap<String, String> {
+async fn versions(cluster: &Cluster) -> BTreeMap<String, String> {
     let kinds = "serviceaccounts,services,configmaps,deployments,poddisruptionbudgets,roles,rolebindings,clusterroles,\
                  clusterrolebindings,mutatingwebhookconfigurations,validatingwebhookconfigurations,crds";
     let arguments =
         ["get", kinds, "--all-namespaces", "--selector=app.kubernetes.io/instance=r", "--output=json"];
-    let answer = kubectl(cluster, &arguments, "");
-    let list: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let list = kubectl(cluster, &arguments, "").await.json();
     let version = |object: &Value| {
         let metadata = &object["metadata"];
         let has_status = WITH_STATUS.iter().any(|kind| object["kind"] == *kind);
@@ -163,7 +154,7 @@ async fn a_second_release_in_the_namespace_of_the_first_is_refused() {
 }
 
 /// What the controller does.
-fn inject(cluster: &Cluster, bundle: &str) {
+async fn inject(cluster: &Cluster, bundle: &str) {
     for kind in ["mutatingwebhookconfiguration", "validatingwebhookconfiguration"] {
         let add = json!({
             "op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": STANDARD.encode(bundle),
@@ -171,8 +162,8 @@ fn inject(cluster: &Cluster, bundle: &str) {
         let patch = json!([add]).to_string();
         let name = "ns-r-webservice-operator-webhook";
         let manager = "--field-manager=webservice-controller";
-        let patched = kubectl(cluster, &["patch", kind, name, manager, "--type=json", "--patch", &patch], "");
-        assert!(patched.status.success(), "{patched:?}");
+        let arguments = ["patch", kind, name, manager, "--type=json", "--patch", &patch];
+        kubectl(cluster, &arguments, "").await.succeeds();
     }
 }
 
@@ -184,7 +175,7 @@ async fn a_ca_bundle_of_the_user_takes_the_place_of_the_controllers_by_force_alo
         Ca::create(life).unwrap().certificate_pem().to_owned()
     });
     helm(&cluster, &HELM_4, &Release::named("r", "ns").command("install")).await.unwrap();
-    inject(&cluster, &other);
+    inject(&cluster, &other).await;
     let mine = [
         "tls.mode=secret".to_owned(),
         "tls.secret.name=mine".to_owned(),
@@ -201,21 +192,21 @@ async fn a_removal_that_failed_half_way_is_taken_back_by_a_rollback() {
     let cluster = cluster(["ns"]).await;
     for version in VERSIONS {
         helm(&cluster, version, &Release::named("r", "ns").command("install")).await.unwrap();
-        let before = versions(&cluster).into_keys().collect::<Vec<_>>();
+        let before = versions(&cluster).await.into_keys().collect::<Vec<_>>();
         // Its Job finds no node. What it does first, in its place:
         let name = "ns-r-webservice-operator-webhook";
         let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
-        assert!(kubectl(&cluster, &["delete", kinds, name], "").status.success());
+        kubectl(&cluster, &["delete", kinds, name], "").await.succeeds();
         let scale =
             ["scale", "deployment", "r-webservice-operator-controller", "--namespace=ns", "--replicas=0"];
-        assert!(kubectl(&cluster, &scale, "").status.success());
+        kubectl(&cluster, &scale, "").await.succeeds();
         let uninstall = ["uninstall", "r", "--namespace", "ns", "--timeout=5s"].map(ToOwned::to_owned);
         helm(&cluster, version, &uninstall).await.unwrap_err();
 
         let mut rollback = ["rollback", "r", "1", "--namespace", "ns"].map(ToOwned::to_owned).to_vec();
         rollback.extend((version.name == HELM_4.name).then(|| "--force-conflicts".to_owned()));
         helm(&cluster, version, &rollback).await.unwrap();
-        let after = versions(&cluster).into_keys().collect::<Vec<_>>();
+        let after = versions(&cluster).await.into_keys().collect::<Vec<_>>();
         assert_eq!(after.iter().filter(|one| before.contains(one)).count(), before.len(), "{after:?}");
         let replicas = [
             "get",
@@ -224,7 +215,7 @@ async fn a_removal_that_failed_half_way_is_taken_back_by_a_rollback() {
             "--namespace=ns",
             "--output=jsonpath={.spec.replicas}",
         ];
-        assert_eq!(kubectl(&cluster, &replicas, "").stdout, b"1", "{}", version.name);
+        assert_eq!(kubectl(&cluster, &replicas, "").await.stdout, "1", "{}", version.name);
         let remove = ["uninstall", "r", "--no-hooks", "--namespace", "ns"].map(ToOwned::to_owned);
         helm(&cluster, version, &remove).await.unwrap();
     }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Map, Value, json};
 use webservice_tests::cargo::root;
 use webservice_tests::cluster::progress::Silent;
-use webservice_tests::cluster::tools::KUBECONFORM;
+use webservice_tests::cluster::tools::{KUBECONFORM, cert_manager_crds};
 use webservice_tests::cluster::{Kubernetes, assets};
 
 use crate::helm::{EVERYTHING, MODES, Release};
@@ -23,8 +23,7 @@ async fn every_field_is_known_to_kubernetes() {
     let kubernetes =
         assets::sources(Kubernetes::chosen().unwrap().module(), "k8s.io/kubernetes").await.unwrap();
     write_builtin(&kubernetes, schemas.path());
-    let cert_manager = assets::sources("cert-manager", "github.com/cert-manager/cert-manager").await.unwrap();
-    write_custom(&cert_manager.join("deploy/crds"), schemas.path());
+    write_custom(&cert_manager_crds().await.unwrap(), schemas.path());
     for mode in MODES {
         let text = Release::new().set(EVERYTHING).set(mode).text().await;
         let said = validate(&text, schemas.path()).await;

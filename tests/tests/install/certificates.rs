@@ -11,8 +11,6 @@ use serde_json::{Value, json};
 use webservice_certs::{Bundle, CERTIFICATE_FILE, Ca, KEY_FILE, Validity};
 use webservice_tests::bed::{OPERATOR, Objects, RELEASE, Site, name, within};
 
-use crate::load::PATIENCE;
-
 /// The name of a user's own Secret.
 const OWN: &str = "own-pki";
 
@@ -26,9 +24,11 @@ pub(crate) fn leaf_secret() -> String {
 
 /// Waits until a Secret holds another certificate than `before`.
 async fn await_another(site: &Site, secret: &str, before: &str) {
-    within(PATIENCE, "the Secret holds another certificate", async || match site.issued(secret).await {
-        now if now == before => Err(now),
-        _ => Ok(()),
+    within(Site::PATIENCE, "the Secret holds another certificate", async || {
+        match site.issued(secret).await {
+            now if now == before => Err(now),
+            _ => Ok(()),
+        }
     })
     .await;
 }
@@ -52,7 +52,7 @@ async fn bundles(site: &Site) -> Vec<Bundle> {
 async fn await_trusted(site: &Site, pem: &[u8]) {
     let wanted = Bundle::readable(pem);
     assert!(!wanted.certificates().is_empty());
-    within(PATIENCE, "every caBundle holds the CA", async || {
+    within(Site::PATIENCE, "every caBundle holds the CA", async || {
         let seen = bundles(site).await;
         if seen.len() == 2 && seen.iter().all(|bundle| bundle.holds(&wanted)) {
             Ok(())

@@ -16,8 +16,6 @@ const RATE: u32 = 50;
 const STORED: u64 = 10;
 /// As long as kubectl waits, by far: who creates something expects an answer.
 const DEADLINE: Duration = Duration::from_mins(1);
-/// What may take as long as a kubelet takes, on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The values by which no write goes past the webhook. In the short form a call may take long: the machine may be building, too.
 pub(crate) fn strict() -> String {

@@ -1,22 +1,18 @@
 //! What the linter of Prometheus says of the metrics of both processes.
 
-use std::io::Write;
-use std::process::{Command, Stdio};
-
-use webservice_tests::bed::{TestNamespace, webservice};
+use tokio::process::Command;
+use webservice_tests::bed::{TestNamespace, Tool, webservice};
 use webservice_tests::cluster::assets;
 use webservice_tests::cluster::progress::Silent;
 use webservice_tests::cluster::tools::PROMTOOL;
 
 /// The findings, one a line.
 async fn promtool(exposition: &str) -> String {
-    let mut command = Command::new(assets::program(&PROMTOOL, &Silent).await.unwrap());
-    command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut linter = command.spawn().unwrap();
-    linter.stdin.take().unwrap().write_all(exposition.as_bytes()).unwrap();
-    let output = linter.wait_with_output().unwrap();
-    let findings = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert_eq!(output.status.success(), findings.is_empty(), "{findings}");
+    let program = assets::program(&PROMTOOL, &Silent).await.unwrap();
+    let linter = Tool::new(Command::new(program)).args(["check", "metrics"]).input(exposition);
+    let output = linter.await;
+    let findings = format!("{}{}", output.stdout, output.stderr);
+    assert_eq!(output.code == Some(0), findings.is_empty(), "{findings}");
     findings
 }
 

@@ -71,7 +71,7 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
 const WITHOUT_CLUSTER: [&str; 4] = ["plugin", "reload", "webhook", "webhook_proofs"];
 
 /// Tests of the suite at a time: they wait most of the time, for the API server or for a deadline.
-const THREADS: &str = "--test-threads=6";
+const THREADS: &str = "--test-threads=4";
 
 /// The suite or a part of it, on a cluster that is there for it alone.
 pub(crate) async fn on_a_cluster(

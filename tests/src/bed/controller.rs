@@ -18,9 +18,6 @@ use super::objects::version;
 use super::process::{Process, address};
 use crate::fault::FaultProxy;
 
-/// As the Lease says: what a leader that fell silent still has.
-pub const LEASE_DURATION: Duration = Duration::from_secs(15);
-
 /// Passes that it makes at a time by default.
 pub const CONCURRENCY: usize = 10;
 /// Objects that it asks for in one answer to a list.

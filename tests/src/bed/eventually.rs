@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// What takes longer will not happen any more, on a machine however busy.
-pub const DEADLINE: Duration = Duration::from_mins(1);
+pub const DEADLINE: Duration = Duration::from_mins(2);
 const INTERVAL: Duration = Duration::from_millis(25);
 
 /// Asks again and again until the answer is a value, at most for [`DEADLINE`]. An answer that is none says what was seen.

@@ -1,11 +1,14 @@
 //! A namespace whose controller has a bad network.
 
 use std::ops::Deref;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::controller::Controller;
 use super::must::Must;
 use super::namespace::TestNamespace;
-use crate::fault::{FaultProxy, Seen};
+use crate::fault::{ApiRequest, FaultProxy};
 
 /// A namespace with a controller that reaches the API server by way of a proxy, and no webhook. The controller goes before
 /// the proxy does, and the proxy before the namespace.
@@ -42,8 +45,19 @@ impl ProxiedNamespace {
     /// The requests so far that were `VERB RESOURCE`, sent on or not.
     #[must_use]
     pub fn asked(&self, verb: &str, resource: &str) -> usize {
-        let is_it = |seen: &&Seen| (seen.request.verb, &*seen.request.resource) == (verb, resource);
-        self.proxy.seen().iter().filter(is_it).count()
+        self.seen(|request| (request.verb, &*request.resource) == (verb, resource)).len()
+    }
+
+    /// When the requests so far arrived that are meant, sent on or not.
+    #[must_use]
+    pub fn seen(&self, is_meant: impl Fn(&ApiRequest) -> bool) -> Vec<Instant> {
+        self.proxy.seen().iter().filter(|seen| is_meant(&seen.request)).map(|seen| seen.at).collect()
+    }
+
+    /// The times between one and the next of them.
+    #[must_use]
+    pub fn pauses(&self, is_meant: impl Fn(&ApiRequest) -> bool) -> Vec<Duration> {
+        self.seen(is_meant).windows(2).map(|pair| pair[1] - pair[0]).collect()
     }
 }
 

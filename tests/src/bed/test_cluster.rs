@@ -24,7 +24,7 @@ use crate::cluster::{Cluster, ClusterName, Health, Options, TemporaryCluster, Ti
 /// Names the suite's cluster.
 const VARIABLE: &str = "WEBSERVICE_TEST_CLUSTER";
 /// The longest that the API server may be silent.
-const SILENCE: Duration = Duration::from_secs(30);
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// A running cluster and a client with the administrator's rights.
 #[derive(Clone)]

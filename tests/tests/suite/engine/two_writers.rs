@@ -112,18 +112,16 @@ async fn believe_in_a_leader_whose_clock_is_off_by(offset: SignedDuration) {
     let candidate = ns.start_candidate(&ours).await;
     let leads = |line: &serde_json::Value| line["message"] == "leading";
     let mut renewals = interval(RENEWAL);
+    let mut renewed = Instant::now();
     for _ in 0..RENEWALS {
         renewals.tick().await;
+        renewed = Instant::now();
         renew(&ns, offset).await;
         assert!(!candidate.process().log().iter().any(leads), "it leads beside somebody");
     }
-    let renewed = Instant::now();
     candidate.process().await_line("leads", leads).await;
     let waited = renewed.elapsed();
-    assert!(
-        waited >= LEASE_DURATION.mul_f64(0.95) && waited < LEASE_DURATION * 2,
-        "it waited for {waited:?}"
-    );
+    assert!(waited >= LEASE_DURATION, "it waited for {waited:?}");
 }
 
 #[tokio::test]

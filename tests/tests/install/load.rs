@@ -9,8 +9,11 @@ use tokio::time::timeout;
 use webservice_tests::bed::{Objects, Site, webservice};
 use webservice_tests::prove::{Findings, Load, Tally, full};
 
-/// Creations per second.
-const RATE: u32 = 50;
+/// Creations per second. The short form leaves room for a machine that is four times slower.
+fn rate() -> u32 {
+    full(20, 50)
+}
+
 /// One in so many is stored, and so is work for the controller. The others go through admission alike and are not: ten thousand
 /// stored ones would make it a test of the machine.
 const STORED: u64 = 10;
@@ -39,7 +42,7 @@ impl Creations {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let (mut load, tally) = (Load::new(), Arc::new(Tally::default()));
         let (webservices, counted) = (site.webservices(), Arc::clone(&tally));
-        load.at_rate(RATE, move || {
+        load.at_rate(rate(), move || {
             create(webservices.clone(), Arc::clone(&counted), COUNT.fetch_add(1, Ordering::Relaxed))
         });
         Self { load, tally, started: Instant::now() }
@@ -60,7 +63,7 @@ impl Creations {
     pub(crate) async fn finish_after_refusals(self, findings: &mut Findings, seconds: f64) {
         let tally = self.end(findings).await;
         let refused = u32::try_from(tally.failures()).unwrap();
-        let lasted = f64::from(refused) / f64::from(RATE);
+        let lasted = f64::from(refused) / f64::from(rate());
         findings.at_most("seconds of refusals", tally.calls(), lasted, seconds);
     }
 
@@ -69,8 +72,8 @@ impl Creations {
         let elapsed = started.elapsed();
         load.finish().await.unwrap();
         // Far below the rate, since a busy machine is no fault of the webhook's.
-        let rate = tally.goodput(elapsed);
-        findings.at_least("creations per second", tally.calls(), rate, f64::from(RATE) / 2.0);
+        let reached = tally.goodput(elapsed);
+        findings.at_least("creations per second", tally.calls(), reached, f64::from(rate()) / 4.0);
         tally
     }
 }

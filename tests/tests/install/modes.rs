@@ -16,17 +16,21 @@ async fn no_creation_fails_while_the_tls_mode_changes_but_for_seconds_on_the_way
     let own = Mode::Secret(Box::new(OwnPki::new()));
     let to_cert_manager = Mode::CertManager.prepare(&site).await;
     let to_secret = own.prepare(&site).await;
-    let back = ["--set=tls.mode=self-managed,tls.secret.name="];
+    let to_self_managed = vec!["--set=tls.mode=self-managed"];
 
     let mut findings = Findings::of("changes of the TLS mode");
+    // From each of the modes to each of the others.
     for (to, values, mode) in [
-        ("cert-manager", &to_cert_manager[..], &Mode::CertManager),
-        ("self-managed again", &back, &Mode::SelfManaged),
+        ("cert-manager", &to_cert_manager, &Mode::CertManager),
         ("secret", &to_secret, &own),
-        ("self-managed at last", &back, &Mode::SelfManaged),
+        ("cert-manager again", &to_cert_manager, &Mode::CertManager),
+        ("self-managed", &to_self_managed, &Mode::SelfManaged),
+        ("secret again", &to_secret, &own),
+        ("self-managed at last", &to_self_managed, &Mode::SelfManaged),
     ] {
+        let values = [&["--set=tls.secret.name="], &values[..]].concat();
         let creations = Creations::start(&site);
-        site.upgrade(values).await;
+        site.upgrade(&values).await;
         site.await_presented(&mode.secret()).await;
         println!("to {to}: {} creations failed", creations.failures());
         match mode {

@@ -11,12 +11,19 @@ use webservice_tests::prove::{Findings, Tally, full};
 
 /// Reviews at a time. Both hooks together make two of a creation.
 const IN_FLIGHT: usize = 8;
-const DELAY: Duration = Duration::from_millis(400);
-const TIMEOUT_SECONDS: i32 = 3;
+
+/// How long a decision takes. All is slower in the short form, since other tests run beside it.
+fn delay() -> Duration {
+    full(Duration::from_secs(1), Duration::from_millis(400))
+}
+
+fn timeout_seconds() -> i32 {
+    full(7, 3)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn beyond_its_capacity_the_webhook_defers_what_it_can_and_refuses_the_rest_in_time() {
-    let length = Duration::from_secs(full(2, 5));
+    let length = Duration::from_secs(5);
     let capacity = capacity(length).await;
     println!("capacity: {capacity:.1} creations per second");
     let mut findings = Findings::of("overload");
@@ -30,7 +37,7 @@ async fn beyond_its_capacity_the_webhook_defers_what_it_can_and_refuses_the_rest
     let (least, late, margin) = full((0.4, 0.3, 10.0), (0.9, 0.0, 1.0));
     findings.at_least("goodput at 10x capacity / capacity", calls, goodput / capacity, least);
     findings.at_most("share of them that ran into the timeout", calls, heavy.late(), late);
-    let limit = f64::from(2 * TIMEOUT_SECONDS) + margin;
+    let limit = f64::from(2 * timeout_seconds()) + margin;
     findings.at_most("longest of them in seconds", calls, heavy.longest.as_secs_f64(), limit);
     findings.conclude();
 }
@@ -38,9 +45,10 @@ async fn beyond_its_capacity_the_webhook_defers_what_it_can_and_refuses_the_rest
 /// A webhook that decides slowly, in a namespace and with clients of its own.
 async fn slowed() -> (TestNamespace, Webhook) {
     let ns = TestNamespace::new().await;
-    let flags = [format!("--decision-delay={}ms", DELAY.as_millis()), format!("--max-in-flight={IN_FLIGHT}")];
+    let flags =
+        [format!("--decision-delay={}ms", delay().as_millis()), format!("--max-in-flight={IN_FLIGHT}")];
     let webhook =
-        ns.webhook().program("webservice-webhook-slow").flags(flags).timeout_seconds(TIMEOUT_SECONDS);
+        ns.webhook().program("webservice-webhook-slow").flags(flags).timeout_seconds(timeout_seconds());
     let webhook = webhook.start().await;
     (ns, webhook)
 }

@@ -13,7 +13,7 @@ use crate::cluster::assets::{self, Part};
 use crate::cluster::progress::Progress;
 
 /// Longer than any `--timeout` that is given to it.
-const DEADLINE: Duration = Duration::from_mins(5);
+const DEADLINE: Duration = Duration::from_mins(15);
 
 /// The chart's directory.
 #[must_use]

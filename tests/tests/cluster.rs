@@ -79,7 +79,7 @@ async fn the_api_server_restarts_at_its_address_with_its_data_although_somebody_
 
     let asked = Instant::now();
     cluster.stop_api_server().await.unwrap();
-    assert!(asked.elapsed() < Duration::from_secs(45), "a watch held it up for {:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(55), "a watch held it up for {:?}", asked.elapsed());
     cluster.start_api_server().await.unwrap();
 
     config_maps.get("kept").await.unwrap();
@@ -113,5 +113,5 @@ async fn a_service_account_has_its_own_name_no_rights_and_a_place_in_the_audit_l
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(10), refusal_is_logged).await.unwrap();
+    tokio::time::timeout(Duration::from_mins(1), refusal_is_logged).await.unwrap();
 }

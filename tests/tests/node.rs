@@ -19,7 +19,7 @@ use webservice_tests::cluster::{Options, TemporaryCluster, Tier};
 use webservice_tests::image::Image;
 
 const IMAGE: &str = "localhost/hello:test";
-const DEADLINE: Duration = Duration::from_mins(1);
+const DEADLINE: Duration = Duration::from_mins(5);
 /// What the kubelet would set for the whole machine.
 const SETTINGS: [&str; 4] =
     ["vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops"];

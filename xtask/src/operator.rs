@@ -24,7 +24,7 @@ use webservice_tests::cluster::process::{CommandLine, Daemon};
 use webservice_tests::cluster::{Cluster, pki};
 
 /// What one of our processes may take to start, and the API server to take up a CRD.
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_mins(2);
 /// What one of our processes may take to stop.
 const STOP: Duration = Duration::from_secs(30);
 /// Name of the registrations and of the role.

@@ -59,9 +59,10 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
         on_a_cluster(args.filter.as_deref(), &[], report).await?;
         if args.filter.is_none() {
             report.tests("clusters side by side", &["--test", "cluster"]).await?;
-            report.tests("node", &["--test", "node"]).await?;
-            // One after the other: each has a cluster of its own, and calls that come at a rate.
-            report.tests("chart on a node", &["--test", "install", "--", "--test-threads=1"]).await?;
+            // One after the other: each has a node of its own, and some have calls that come at a rate.
+            let serially = ["--", "--test-threads=1"];
+            report.tests("node", &[&["--test", "node"][..], &serially].concat()).await?;
+            report.tests("chart on a node", &[&["--test", "install"][..], &serially].concat()).await?;
         }
     }
     Ok(())

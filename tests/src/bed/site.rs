@@ -47,7 +47,7 @@ pub struct Site {
 
 impl Site {
     /// What a Deployment, a kubelet, and whatever hangs on them may take on a busy machine.
-    pub const PATIENCE: Duration = Duration::from_mins(3);
+    pub const PATIENCE: Duration = Duration::from_mins(6);
 
     /// A node whose kubelet looks after mounts every two seconds, and a namespace for the operator that admits none but restricted pods.
     pub async fn new() -> Self {
@@ -115,7 +115,7 @@ impl Site {
     /// The same of another chart than the repository's.
     pub async fn deploy_chart(&self, chart: &Path, version: &Part, command: &str, values: &[&str]) {
         let (chart, image) = (chart.display().to_string(), operator_image::values(LOCAL));
-        let what = [command, RELEASE, &chart, "--wait", "--timeout=3m", &image];
+        let what = [command, RELEASE, &chart, "--wait", "--timeout=5m", &image];
         self.helm(version, &[&what, values].concat()).await;
     }
 
@@ -230,7 +230,7 @@ impl Site {
     pub async fn start_cert_manager(&self) {
         let crds = tools::cert_manager_crds().await.must("find cert-manager's CRDs").display().to_string();
         self.kubectl(["apply", "--server-side", "--filename", &crds]).await.succeeds();
-        self.kubectl(["wait", "--for=condition=Established", "crd", "--all", "--timeout=60s"])
+        self.kubectl(["wait", "--for=condition=Established", "crd", "--all", "--timeout=5m"])
             .await
             .succeeds();
         let program = assets::program(&CERT_MANAGER, &Silent).await.must("build cert-manager");

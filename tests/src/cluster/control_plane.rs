@@ -25,7 +25,7 @@ const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// In the order in which they start. They stop in reverse: an API server that loses its etcd hangs.
 pub(super) const PARTS: [&str; 3] = [ETCD, API_SERVER, CONTROLLER_MANAGER];
 
-const READY_DEADLINE: Duration = Duration::from_mins(2);
+const READY_DEADLINE: Duration = Duration::from_mins(5);
 /// One API server starts at a time: each has both cores of a small machine busy for some seconds, and several at once leave
 /// nothing to those that serve.
 static STARTS: Semaphore = Semaphore::const_new(1);

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 /// Failures that are kept in words; more are only counted.
 const EXAMPLES: usize = 5;
 /// What the last calls may take when a load is to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// How many calls were made, and how many failed.
 #[derive(Debug, Default)]

@@ -74,9 +74,9 @@ impl Mode {
     /// Prepares what must be there before the release; gives the values of the mode.
     pub(crate) async fn prepare(&self, site: &Site) -> Vec<&'static str> {
         match self {
-            // API servers of one process notice a new CA at once.
+            // A single API server notices a new CA at once, and a busy one a little later.
             Self::SelfManaged => {
-                vec!["--set=tls.mode=self-managed", "--set=controller.extraArgs={--ca-overlap=5s}"]
+                vec!["--set=tls.mode=self-managed", "--set=controller.extraArgs={--ca-overlap=15s}"]
             }
             Self::CertManager => {
                 site.start_cert_manager().await;

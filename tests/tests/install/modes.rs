@@ -1,13 +1,16 @@
 //! From one TLS mode to another, by `helm upgrade`, while WebServices are created.
 
 use webservice_tests::bed::Site;
-use webservice_tests::prove::Findings;
+use webservice_tests::prove::{Findings, full};
 
 use crate::certificates::{Mode, OwnPki};
 use crate::load::{Creations, strict};
 
-/// From the moment at which the webhook serves the user's certificate to the one at which API servers have taken up its CA.
-const REFUSALS: f64 = 5.0;
+/// Seconds from the moment at which the webhook serves the user's certificate to the one at which API servers have taken up its
+/// CA. A controller is started in between, which a busy machine may do slowly.
+fn refusals() -> f64 {
+    full(30.0, 5.0)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_creation_fails_while_the_tls_mode_changes_but_for_seconds_on_the_way_to_a_secret() {
@@ -34,7 +37,7 @@ async fn no_creation_fails_while_the_tls_mode_changes_but_for_seconds_on_the_way
         site.await_presented(&mode.secret()).await;
         println!("to {to}: {} creations failed", creations.failures());
         match mode {
-            Mode::Secret(_) => creations.finish_after_refusals(&mut findings, REFUSALS).await,
+            Mode::Secret(_) => creations.finish_after_refusals(&mut findings, refusals()).await,
             Mode::SelfManaged | Mode::CertManager => creations.finish(&mut findings).await,
         }
     }

@@ -51,7 +51,9 @@ async fn a_burst_of_creations_passes_the_webhook_in_time() {
 
     let mut findings = Findings::of("burst of creations");
     findings.none_failed("creations", &tally);
-    let (number, p99) = (tally.calls(), took.quantile(0.99));
-    findings.at_most("p99 in seconds, both hooks", number, p99, CALL_TIMEOUT.as_secs_f64());
+    // Few calls have no p99: one pause of the machine meets twenty of them.
+    let quantile = full(0.5, 0.99);
+    let what = format!("p{:.0} in seconds, both hooks", quantile * 100.0);
+    findings.at_most(&what, tally.calls(), took.quantile(quantile), CALL_TIMEOUT.as_secs_f64());
     findings.conclude();
 }

@@ -152,7 +152,7 @@ async fn a_crd_that_is_removed_takes_all_objects_along_and_may_come_back() {
     }
     controller.settle(&ns).await;
 
-    ns.kubectl(["delete", "crd", "webservices.apps.labhub.io", "--timeout=60s"]).await.succeeds();
+    ns.kubectl(["delete", "crd", "webservices.apps.labhub.io", "--timeout=110s"]).await.succeeds();
     let children = ns.config_maps().list().await;
     assert!(
         children.iter().all(|map| !map["metadata"]["name"].to_string().contains("-desired")),

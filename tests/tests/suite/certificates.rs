@@ -12,7 +12,7 @@ use webservice_tests::bed::{Controller, Installation, TestNamespace, eventually,
 use webservice_tests::prove::{Findings, Load, Tally};
 
 /// API servers of the test bed notice a new CA within milliseconds.
-const OVERLAP: &str = "--ca-overlap=3s";
+const OVERLAP: &str = "--ca-overlap=10s";
 const CALLERS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(50);
 const CA: &str = "webhook-ca";

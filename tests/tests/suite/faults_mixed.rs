@@ -14,8 +14,8 @@ const OBJECTS: usize = 40;
 const STORM: Duration = Duration::from_secs(15);
 /// How long it lasts in full.
 const LONG_STORM: Duration = Duration::from_mins(3);
-/// How soon all is well after it.
-const AFTERWARDS: Duration = Duration::from_mins(1);
+/// How soon all is well after it: sooner than the backstop of five minutes, which would put anything right.
+const AFTERWARDS: Duration = Duration::from_mins(3);
 const PROBABILITY: f64 = 0.2;
 
 /// Every kind of fault on every kind of request that it can meet.

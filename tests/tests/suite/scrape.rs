@@ -67,7 +67,11 @@ async fn with_authentication_only_an_account_that_may_get_the_metrics_reads_them
         (Some("made up"), 401, "does not know the token"),
         (Some(&*stranger), 403, ":stranger may not read this; bind the account"),
     ] {
-        let (status, text) = controller.scrape(token).await;
+        let (status, text) = eventually("it is decided", async || match controller.scrape(token).await {
+            (503, text) => Err(text),
+            decided => Ok(decided),
+        })
+        .await;
         assert!(status == code && text.contains(told), "{status} {text}");
     }
 }

@@ -83,7 +83,7 @@ async fn after_it_live_webservices_stay_and_their_namespace_can_go() {
     ns.webservices().merge("e", kept).await;
 
     let uninstall = Uninstall::of(&ns).await;
-    let (ended, ()) = tokio::join!(uninstall.within("60s"), stop_when_scaled_down(&ns, &controller));
+    let (ended, ()) = tokio::join!(uninstall.within("100s"), stop_when_scaled_down(&ns, &controller));
     ended.succeeds();
     for webservice in ns.webservices().list().await {
         let left = if name(&webservice) == "e" { json!(["x.io/of-others"]) } else { Value::Null };
@@ -98,7 +98,7 @@ async fn after_it_live_webservices_stay_and_their_namespace_can_go() {
         ns.kubectl(["get", "validatingwebhookconfigurations,mutatingwebhookconfigurations", "-o", "name"]);
     assert!(!listed.await.succeeds().stdout.contains(ns.name()));
 
-    uninstall.within("60s").await.succeeds();
+    uninstall.within("100s").await.succeeds();
 
     ns.webservices().merge("e", json!({"metadata": {"finalizers": null}})).await;
     ns.kubectl(["delete", "namespace", ns.name(), "--wait=false"]).await.succeeds();
@@ -118,7 +118,7 @@ async fn a_controller_that_is_dead_already_holds_it_up_no_longer_than_its_lease_
     controller.process().kill().await;
     ns.webservices().delete("checkout").await;
 
-    Uninstall::of(&ns).await.within("60s").await.succeeds();
+    Uninstall::of(&ns).await.within("100s").await.succeeds();
     ns.webservices().await_gone("checkout").await;
 }
 
@@ -129,7 +129,7 @@ async fn a_controller_that_does_not_stop_ends_it_with_a_sentence_that_says_how_t
     let _controller = installed.controller().start().await;
     create_ready(&ns, &["checkout"]).await;
     let uninstall = Uninstall::of(&ns).await;
-    let ended = uninstall.within("4s").await.exits(1);
+    let ended = uninstall.within("30s").await.exits(1);
     let complaint = ended.complaint();
     for part in
         ["failed to wait until nobody leads", "leads; not done: ", "release the WebServices", "--no-hooks"]

@@ -383,11 +383,15 @@ async fn whatever_is_sent_the_answer_is_right_and_well_formed() {
         let agreed = if case.expected == Unanswerable { Unanswerable } else { Allowed };
         assert_eq!(mutated, agreed, "{}", case.what);
         if began.elapsed() > 2 * HANG {
-            // A busy machine may be slow once; what hangs does so again.
-            let again = Instant::now();
-            client.post(VALIDATE, case.body.clone()).await;
-            if again.elapsed() > HANG {
-                failures.push(format!("{}: an answer took {:?}", case.what, again.elapsed()));
+            // A busy machine may be slow a few times; what hangs always does so.
+            let mut quickest = began.elapsed();
+            for _ in 0..5 {
+                let again = Instant::now();
+                client.post(VALIDATE, case.body.clone()).await;
+                quickest = quickest.min(again.elapsed());
+            }
+            if quickest > HANG {
+                failures.push(format!("{}: an answer took {quickest:?}", case.what));
             }
         }
     }

@@ -46,7 +46,7 @@ async fn with_a_certificate_it_is_ready_from_the_first_moment() {
 async fn an_expired_certificate_ends_readiness_until_it_is_renewed() {
     let ca = ca();
     let mut mount = Mount::empty();
-    let short = Validity::lasting(SignedDuration::from_secs(1), Timestamp::now());
+    let short = Validity::lasting(SignedDuration::from_secs(8), Timestamp::now());
     mount.put(&ca.issue(&[NAME], short).unwrap());
     let mut served = Served::start_from(ca, mount, &[]).await;
     assert_eq!(served.probe("/readyz").await.0, 200);

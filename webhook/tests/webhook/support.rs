@@ -33,7 +33,7 @@ pub(crate) const VALIDATE: &str = "/validate-apps-labhub-io-v1-webservice";
 pub(crate) const NAME: &str = "webhook.test.svc";
 
 /// How long anything may take before a test gives up on it.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(1);
 
 /// Waits for `future`, but not for ever.
 pub(crate) async fn soon<F: Future>(what: &str, future: F) -> F::Output {

@@ -18,7 +18,7 @@ use super::directory;
 use super::sandbox::Sandbox;
 use crate::image::{Image, Packing};
 
-const IMPORT_DEADLINE: Duration = Duration::from_mins(1);
+const IMPORT_DEADLINE: Duration = Duration::from_mins(5);
 
 impl Cluster {
     /// Gives the node an image, so that pods can be made from it as long as they do not insist on pulling it.

@@ -42,7 +42,7 @@ const PAUSE_IMAGE: &str = "localhost/pause:1";
 /// Whom the API server is when it calls the kubelet.
 const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
 
-const READY_DEADLINE: Duration = Duration::from_mins(2);
+const READY_DEADLINE: Duration = Duration::from_mins(5);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
 /// A cluster with a node that is being started.

@@ -23,7 +23,7 @@ use super::{API_SERVER_PORT, NODE_ADDRESS, directory};
 const GATE: &str = "gate";
 const NSENTER: &str = "nsenter";
 const SETUP: &str = include_str!("setup.sh");
-const READY_DEADLINE: Duration = Duration::from_secs(20);
+const READY_DEADLINE: Duration = Duration::from_mins(1);
 
 /// Joins the cluster's control group on the way in. `nsenter --net` alone, not `ip netns exec`: that would hide
 /// /sys/fs/cgroup.

@@ -25,7 +25,7 @@ const TAIL: usize = 20;
 /// A killed process is gone as soon as the kernel has released its memory.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 const PROBE_INTERVAL: Duration = Duration::from_millis(50);
-const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A command with everything that is needed to run it again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -11,7 +11,12 @@ use crate::uninstall::{self, UninstallArgs, UninstallError};
 
 /// See [`Config`].
 #[derive(Clone, Debug, Parser)]
-#[command(name = "webservice-controller", version, args_conflicts_with_subcommands = true)]
+#[command(
+    name = "webservice-controller",
+    version,
+    args_conflicts_with_subcommands = true,
+    args_override_self = true
+)]
 pub struct Program {
     #[command(flatten)]
     config: Config,
@@ -81,5 +86,14 @@ mod tests {
         let uninstall = ["webservice-controller", "uninstall", "--webhook-configuration=a", "--timeout=90s"];
         Program::try_parse_from(uninstall).unwrap();
         Program::try_parse_from(["webservice-controller", "--concurrency=3", "check-webhook"]).unwrap_err();
+        // What is added to the chart's flags comes last and wins.
+        let twice = [
+            "webservice-controller",
+            "--leader-elect",
+            "--concurrency=3",
+            "--leader-elect",
+            "--concurrency=5",
+        ];
+        assert_eq!(Program::try_parse_from(twice).unwrap().config.concurrency, 5);
     }
 }

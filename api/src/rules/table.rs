@@ -153,7 +153,7 @@ pub(super) const REPLICAS_MAXIMUM: Rule = Rule {
     field: "spec.replicas",
     kind: Kind::Policy,
     level: Level::Enforce,
-    demands: "replicas is at most the policy's maxReplicas, overall and in the tier.",
+    demands: "replicas is at most the policy's maxReplicas, overall and in the tier; `kubectl scale`, which shows no tier, overall alone.",
     why: "A slip of the finger should not take the room of everybody else.",
     broken_by: "11",
     check: limits::replicas_are_within_the_maximum,

@@ -117,13 +117,13 @@ roleRef:
 subjects:
   - kind: ServiceAccount
     name: {{ .account }}
-    namespace: {{ $root.Release.Namespace }}
+    namespace: {{ $root.Release.Namespace | quote }}
 {{- end }}
 
 {{- define "webservice-operator.roleMetadata" -}}
 name: {{ .name }}
 {{- with .namespace }}
-namespace: {{ . }}
+namespace: {{ . | quote }}
 {{- end }}
 labels: {{- include "webservice-operator.labels" (list .root .component) | nindent 2 }}
 {{- with .annotations }}

@@ -1,4 +1,7 @@
+use std::collections::BTreeSet;
+
 use serde_json::Value;
+use webservice_api::rules::Policy;
 use webservice_tests::cluster::tools::HELM_4;
 use webservice_tests::helm::chart;
 
@@ -15,6 +18,25 @@ const REFUSED: &[(&[&str], &[&str])] = &[
     (&["watchNamespaces={a,a}"], &["watchNamespaces"]),
     (&["webhook.policy.maxReplica=3"], &["/webhook/policy", "maxReplica"]),
     (&["webhook.policy.levels.image-registry=deny"], &["image-registry", "enforce"]),
+    (&["webhook.policy.levels.image-registy=warn"], &["/webhook/policy/levels", "'image-registy'"]),
+    (&["webhook.policy.allowedTiers={Prod}"], &["/webhook/policy/allowedTiers"]),
+    (&["webhook.policy.maxReplicas.overall=2147483648"], &["/webhook/policy/maxReplicas/overall"]),
+    (&["webhook.policy.maxReplicas.tiers.Prod=3"], &["/webhook/policy/maxReplicas/tiers"]),
+    (&["networkPolicy.apiServerPorts={}"], &["/networkPolicy/apiServerPorts"]),
+    (&["networkPolicy.apiServerPorts=null"], &["/networkPolicy", "apiServerPorts"]),
+    (&["tls.mode=cert-manager", "tls.certManager.issuerRef.kind=ClusterIssuer"], &["issuerRef", "name"]),
+    (
+        &["tls.selfManaged.caLifetime=24h"],
+        &["tls.selfManaged.caLifetime: 24h is shorter than leafLifetime (720h)"],
+    ),
+    (
+        &["webhook.autoscaling.enabled=true", "webhook.resources.requests.cpu=null"],
+        &["set webhook.resources.requests.cpu"],
+    ),
+    (
+        &[r"monitoring.dashboard.labels.helm\.sh/chart=mine"],
+        &["monitoring.dashboard.labels: helm.sh/chart is a label"],
+    ),
     (&["controller.extraArgs={leader-elect}"], &["extraArgs"]),
     (&["tls.selfManaged.leafLifetime=5m"], &["/tls/selfManaged/leafLifetime"]),
     (
@@ -94,6 +116,17 @@ async fn schema_and_values_know_the_same_keys() {
         "/webhook/policy/maxReplicas",
     ];
     assert_eq!(unknown, expected);
+}
+
+#[test]
+fn schema_and_program_know_the_same_rules_of_policies() {
+    let schema = std::fs::read_to_string(chart().join("values.schema.json")).unwrap();
+    let schema: Value = serde_json::from_str(&schema).unwrap();
+    let levels = schema.pointer("/properties/webhook/properties/policy/properties/levels").unwrap();
+    let listed: BTreeSet<_> = levels["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+    let refusal = Policy::parse(b"levels: {none: warn}").unwrap_err().to_string();
+    let (_, known) = refusal.split_once("rules with a level are ").unwrap();
+    assert_eq!(listed, known.split(", ").collect());
 }
 
 /// Paths of keys that the schema has and the values have not.

@@ -6,7 +6,8 @@
 //!
 //! Whatever goes wrong is named, counted and tried again, ever more slowly but at least every 30 s: a missing
 //! permission, a resource that does not exist yet, an expired version, a broken connection. A server that
-//! asks for patience gets it, within the same 30 s. The log tells each new problem once and a lasting one
+//! asks for patience gets it, within the same 30 s; one that is back after an outage and has forgotten the version is asked for a
+//! list at once. The log tells each new problem once and a lasting one
 //! every minute.
 //!
 //! Silence is bounded as well. [`watch_config`] asks the server to end each watch after 50 s; kube's watcher
@@ -228,8 +229,8 @@ impl<V: PartialEq + Send + Sync> Feeder<V> {
         let now = Instant::now();
         self.sink.failed(problem.kind);
         retries.complaints.tell(&problem, now);
-        retries.pause = retries.pause.next(now, fastrand::f64());
-        let pause = retries.pause.length().max(problem.asked.min(Pause::LONGEST));
+        let pause = retries.pause_after(problem.kind, now, fastrand::f64());
+        let pause = pause.max(problem.asked.min(Pause::LONGEST));
         self.with_health(|health| health.problem = Some((now, Arc::new(problem))));
         sleep(pause).await;
     }
@@ -243,11 +244,22 @@ impl<V: PartialEq + Send + Sync> Feeder<V> {
 struct Retries {
     complaints: Complaints,
     pause: Pause,
+    last: Option<ProblemKind>,
 }
 
 impl Retries {
     fn new() -> Self {
-        Self { complaints: Complaints::default(), pause: Pause::new(Instant::now()) }
+        Self { complaints: Complaints::default(), pause: Pause::new(Instant::now()), last: None }
+    }
+
+    /// A server that says that it has forgotten the version has just come back. What it had been doing before makes nobody wait for
+    /// its list; only if it goes on saying so do the pauses grow.
+    fn pause_after(&mut self, kind: ProblemKind, now: Instant, jitter: f64) -> Duration {
+        let is_back = kind == ProblemKind::Expired && self.last != Some(kind);
+        let before = if is_back { Pause::new(now) } else { self.pause };
+        self.last = Some(kind);
+        self.pause = before.next(now, jitter);
+        self.pause.length()
     }
 }
 

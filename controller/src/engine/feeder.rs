@@ -6,9 +6,8 @@
 //!
 //! Whatever goes wrong is named, counted and tried again, ever more slowly but at least every 30 s: a missing
 //! permission, a resource that does not exist yet, an expired version, a broken connection. A server that
-//! asks for patience gets it, within the same 30 s; one that is back after an outage and has forgotten the version is asked for a
-//! list at once. The log tells each new problem once and a lasting one
-//! every minute.
+//! asks for patience gets it, within the same 30 s; one that is back after an outage and has forgotten the
+//! version is asked for a list at once. The log tells each new problem once and a lasting one every minute.
 //!
 //! Silence is bounded as well. [`watch_config`] asks the server to end each watch after 50 s; kube's watcher
 //! gives up one that is 5 s overdue and resumes where it was, which costs one request a minute. A full list

@@ -63,7 +63,7 @@ impl Publisher {
                 {
                     // Where everything is being deleted nobody reads it any more.
                     Ok(()) | Err(Failure::NamespaceTerminating | Failure::NotFound) => {}
-                    Err(failure) => tracing::warn!(reason = event.reason, "{failure}"),
+                    Err(failure) => tracing::warn!(reason = event.reason, about = about.name, "{failure}"),
                 }
             }
         };

@@ -251,14 +251,12 @@ impl Retries {
         Self { complaints: Complaints::default(), pause: Pause::new(Instant::now()), last: None }
     }
 
-    /// A server that says that it has forgotten the version has just come back. What it had been doing before makes nobody wait for
-    /// its list; only if it goes on saying so do the pauses grow.
+    /// A server that says that it has forgotten the version has just come back, and nobody waits for its list as long as for the
+    /// server. It counts like any other problem: if that goes on, or others follow, they have the pauses that they would have had.
     fn pause_after(&mut self, kind: ProblemKind, now: Instant, jitter: f64) -> Duration {
-        let is_back = kind == ProblemKind::Expired && self.last != Some(kind);
-        let before = if is_back { Pause::new(now) } else { self.pause };
-        self.last = Some(kind);
-        self.pause = before.next(now, jitter);
-        self.pause.length()
+        self.pause = self.pause.next(now, jitter);
+        let is_back = self.last.replace(kind) != Some(kind) && kind == ProblemKind::Expired;
+        if is_back { Pause::new(now).next(now, jitter).length() } else { self.pause.length() }
     }
 }
 

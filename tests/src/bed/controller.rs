@@ -201,23 +201,28 @@ impl Controller {
         .await;
     }
 
-    /// Requests that it gave up because a busy API server did not answer in time. Each fails a pass, which is tried again.
+    /// Passes that failed because a busy API server did not answer in time. Each is made again.
     #[must_use]
     pub fn given_up(&self) -> usize {
-        let is_one = |line: &&Value| line["message"].to_string().contains("no answer within");
+        let is_one = |line: &&Value| {
+            let message = line["message"].as_str().unwrap_or_default();
+            message.starts_with("a pass failed: ") && message.contains("no answer within")
+        };
         self.process().log().iter().filter(is_one).count()
     }
 
-    /// Passes that failed for another reason than a request that was [given up](Self::given_up).
+    /// Passes that failed otherwise than by being [given up](Self::given_up).
     pub async fn failed_passes(&self) -> u64 {
         let failed = self.metrics().await.count("controller_runtime_reconcile_errors_total", &[]);
         failed.saturating_sub(self.given_up() as u64)
     }
 
-    /// Events that it could not send.
-    fn untold_events(&self) -> usize {
-        let is_one = |line: &&Value| line["message"].to_string().contains("failed to send an event");
-        self.process().log().iter().filter(is_one).count()
+    /// Whether it could not send an event about the object of this name.
+    fn has_failed_to_tell_of(&self, name: &str) -> bool {
+        let is_it = |line: &Value| {
+            line["about"] == name && line["message"].to_string().contains("failed to send an event")
+        };
+        self.process().log().iter().any(is_it)
     }
 
     /// What it tells of itself.
@@ -233,7 +238,6 @@ impl Controller {
     /// event tells. By then it has seen all that happened before, in the WebServices and in the ConfigMaps, and all earlier
     /// events are sent. Then its workers rest.
     pub async fn settle(&self, namespace: &TestNamespace) {
-        let untold = self.untold_events();
         let fence = format!("{FENCE}{}", namespace.next());
         let child = format!("{fence}-desired");
         namespace.webservices().create(webservice(&fence)).await;
@@ -245,8 +249,8 @@ impl Controller {
         eventually("the controller has told of the fence", async || {
             let events = namespace.events().list().await;
             let is_told = events.iter().any(|event| event["regarding"]["name"] == *fence);
-            // An event is sent once. One that a busy API server did not take was tried after all earlier ones, too.
-            if is_told || self.untold_events() > untold {
+            // An event is sent once. One that a busy API server did not take came after all earlier ones, too.
+            if is_told || self.has_failed_to_tell_of(&fence) {
                 Ok(())
             } else {
                 Err(format!("{} events of others", events.len()))

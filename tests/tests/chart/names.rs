@@ -31,11 +31,11 @@ async fn names_fit_whatever_the_release_is_called() {
     }
 }
 
-/// Every namespace and every Secret that an object names.
+/// Every name of something that an object holds.
 fn references(value: &Value) -> Vec<&Value> {
     match value {
         Value::Object(fields) => {
-            let named = ["namespace", "secretName"].map(|key| fields.get(key)).into_iter().flatten();
+            let named = ["namespace", "secretName", "name"].map(|key| fields.get(key)).into_iter().flatten();
             named.chain(fields.values().flat_map(references)).collect()
         }
         Value::Array(items) => items.iter().flat_map(references).collect(),
@@ -45,12 +45,16 @@ fn references(value: &Value) -> Vec<&Value> {
 
 #[tokio::test]
 async fn a_name_that_looks_like_a_number_stays_a_name() {
-    let values =
-        ["controller.metrics.tlsSecretName=1e3", "tls.mode=cert-manager", "tls.certManager.caSecretName=0x7"];
+    let values = [
+        "controller.metrics.tlsSecretName=1e3",
+        "webhook.clientCertificate.configMapName=1e4",
+        "tls.mode=cert-manager",
+        "tls.certManager.caSecretName=0x7",
+    ];
     let manifests = Release::named("r", "2024").set(EVERYTHING).set(&values).render().await;
     let named: Vec<_> = manifests.all().iter().flat_map(references).collect();
     assert!(named.contains(&&Value::from("2024")) && named.contains(&&Value::from("1e3")), "{named:?}");
-    assert!(named.iter().all(|name| name.is_string()), "{named:?}");
+    assert!(!named.iter().any(|name| name.is_number() || name.is_boolean()), "{named:?}");
 }
 
 #[tokio::test]

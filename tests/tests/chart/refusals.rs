@@ -118,6 +118,22 @@ async fn schema_and_values_know_the_same_keys() {
     assert_eq!(unknown, expected);
 }
 
+#[tokio::test]
+async fn values_that_make_sense_though_something_is_left_out_are_taken() {
+    for values in [
+        &["monitoring.dashboard.enabled=true", "monitoring.dashboard.labels=null"][..],
+        &[
+            "webhook.autoscaling.enabled=true",
+            "webhook.resources.requests.cpu=null",
+            "webhook.resources.limits.cpu=1",
+        ],
+        &["tls.certManager.caLifetime=24h"],
+        &["tls.mode=cert-manager", "tls.certManager.issuerRef.name=x", "tls.certManager.caLifetime=24h"],
+    ] {
+        Release::new().set(values).text().await;
+    }
+}
+
 #[test]
 fn schema_and_program_know_the_same_rules_of_policies() {
     let schema = std::fs::read_to_string(chart().join("values.schema.json")).unwrap();

@@ -14,8 +14,8 @@ const MADE_GOLD: &str = "object.metadata.name == 'checkout-desired' ? [JSONPatch
 /// What is being deleted keeps the finalizers that it has, whatever the controller says.
 const NO_RELEASE: &str = "has(object.metadata.deletionTimestamp) && request.userInfo.username.startsWith('system:serviceaccount:') ? [JSONPatch{op: 'add', path: '/metadata/finalizers', value: oldObject.metadata.finalizers}] : []";
 
-/// Less than the minute for which a key waits whose writes are rejected.
-const AT_ONCE: Duration = Duration::from_secs(50);
+/// Half of the minute for which a key waits whose writes are rejected.
+const AT_ONCE: Duration = Duration::from_secs(30);
 
 /// Creates `checkout`, whose child the policy denies, and waits until that is told.
 async fn await_refused(ns: &TestNamespace) {

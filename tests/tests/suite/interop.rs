@@ -1,6 +1,5 @@
 //! Our leader election beside client-go's: both take part in the same election, and each keeps to its turn.
 
-use jiff::Timestamp;
 use webservice_tests::bed::{Controller, LEASE_DURATION, LeaseCandidate, TestNamespace, eventually};
 
 async fn leads(controller: &Controller) -> bool {
@@ -29,22 +28,25 @@ async fn we_and_client_go_take_turns() {
     await_renewals(&ns).await;
     assert!(!leads(&ours_now).await, "we lead beside client-go");
 
-    let asked = Timestamp::now();
+    let last = ns.lease().await.renew_time.unwrap().0;
     theirs.process().stop().await;
     ours_now.await_leading().await;
-    let taken = ns.time_to_lead(asked).await;
-    assert!(taken < LEASE_DURATION, "we needed {taken:?}, as if nobody had handed over");
+    let unled = ns.time_to_lead(last).await;
+    assert!(
+        unled < LEASE_DURATION,
+        "we took over {unled:?} after the last renewal, as if nobody had handed over"
+    );
 
     let theirs = LeaseCandidate::start(&ns).await;
     theirs.await_following().await;
     await_renewals(&ns).await;
     assert!(!theirs.has_led(), "client-go leads beside us");
 
-    let asked = Timestamp::now();
+    let last = ns.lease().await.renew_time.unwrap().0;
     ours_now.process().stop().await;
     theirs.await_leading().await;
-    let taken = ns.time_to_lead(asked).await;
-    assert!(taken < LEASE_DURATION, "client-go needed {taken:?}, as if nobody had handed over");
+    let unled = ns.time_to_lead(last).await;
+    assert!(unled < LEASE_DURATION, "client-go took over {unled:?} after the last renewal, as if nobody had");
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ const OBJECTS: usize = 500;
 const AT_A_TIME: usize = 16;
 /// Two runs of the same differ by less, on a machine however busy.
 const MOST_TIMES: u32 = 3;
-const AND_MORE: Duration = Duration::from_secs(30);
+const AND_MORE: Duration = Duration::from_secs(15);
 const NOTHING_REJECTED: &str = "object.metadata.name != 'rejected-desired'";
 
 async fn create_all(ns: &TestNamespace, objects: impl Iterator<Item = WebServiceBuilder>) {

@@ -339,7 +339,7 @@ mod pauses {
         let kinds =
             [Connection, Connection, Connection, Connection, Expired, Expired, Expired, Connection, Expired];
         let pauses = kinds.map(|kind| retries.pause_after(kind, Instant::now(), 1.0).as_millis());
-        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 500, 1_000, 2_000, 4_000, 500]);
+        assert_eq!(pauses, [500, 1_000, 2_000, 4_000, 500, 16_000, 30_000, 30_000, 500]);
     }
 
     #[test]

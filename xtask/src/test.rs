@@ -60,9 +60,9 @@ async fn all(args: &Args, report: &mut Report) -> Result<()> {
         if args.filter.is_none() {
             report.tests("clusters side by side", &["--test", "cluster"]).await?;
             // One after the other: each has a node of its own, and some have calls that come at a rate.
-            let serially = ["--", "--test-threads=1"];
-            report.tests("node", &[&["--test", "node"][..], &serially].concat()).await?;
-            report.tests("chart on a node", &[&["--test", "install"][..], &serially].concat()).await?;
+            for (step, test) in [("node", "node"), ("chart on a node", "install")] {
+                report.tests(step, &["--test", test, "--", "--test-threads=1"]).await?;
+            }
         }
     }
     Ok(())

@@ -89,6 +89,12 @@ helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace 
 {{- end }}
 {{- end }}
 
+{{/* The same of what monitoring finds by labels of its own: list $ LABELS. A label that is given twice is rendered once. */}}
+{{- define "webservice-operator.monitoringLabels" -}}
+{{- $labels := include "webservice-operator.labels" (list (index . 0) "metrics") | fromYaml -}}
+{{- merge (index . 1 | default dict | deepCopy) $labels | toYaml -}}
+{{- end }}
+
 {{/* Rules of a role, generated with a reason for each verb: list $ NAME. */}}
 {{- define "webservice-operator.rules" -}}
 {{- $root := index . 0 -}}

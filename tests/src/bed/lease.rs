@@ -17,20 +17,25 @@ pub const LEASE_DURATION: Duration = Duration::from_secs(15);
 
 impl TestNamespace {
     /// What the Lease of its controllers says.
-    pub async fn lease(&self) -> LeaseSpec {
+    async fn lease(&self) -> LeaseSpec {
         let mut lease = self.leases().get("webservice-controller").await;
         from_value(lease["spec"].take()).must("read the Lease")
     }
 
+    /// When somebody last renewed the Lease, and so led.
+    pub async fn last_renewal(&self) -> Timestamp {
+        let renewed = self.lease().await.renew_time.ok_or_else(|| anyhow!("nobody has"));
+        renewed.must("see who renewed the Lease").0
+    }
+
     /// The time from `start` until the one that leads now began to.
     pub async fn time_to_lead(&self, start: Timestamp) -> Duration {
-        let acquired = self
-            .lease()
-            .await
-            .acquire_time
-            .ok_or_else(|| anyhow!("nobody has"))
+        let acquired = self.lease().await.acquire_time.ok_or_else(|| anyhow!("nobody has"));
+        acquired
             .must("see who acquired the Lease")
-            .0;
-        acquired.duration_since(start).try_into().must("see it acquired later")
+            .0
+            .duration_since(start)
+            .try_into()
+            .must("see it acquired later")
     }
 }

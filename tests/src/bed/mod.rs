@@ -70,7 +70,7 @@ pub use self::namespace::TestNamespace;
 pub use self::objects::{Answer, Objects, condition, is_ready, name, uid, version};
 pub use self::operator::OperatedNamespace;
 pub use self::partition::Partition;
-pub use self::pauses::assert_ever_longer;
+pub use self::pauses::{SHORTEST_BACK_OFF, assert_ever_longer};
 pub use self::policy::Policy;
 pub use self::process::Process;
 pub(crate) use self::process::address;

@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+/// The shortest first pause of a key that fails: from 5 ms on, doubled each time, less up to a half by chance; and one try may come
+/// early.
+pub const SHORTEST_BACK_OFF: Duration = Duration::from_micros(1250);
+
 /// Asserts that each pause lasts at least twice as long as the one before it had to, the first one at least `shortest`.
 ///
 /// # Panics

@@ -48,6 +48,8 @@ pub struct Site {
 impl Site {
     /// What a Deployment, a kubelet, and whatever hangs on them may take on a busy machine.
     pub const PATIENCE: Duration = Duration::from_mins(6);
+    /// The same as told to Helm and kubectl, which complain in words when it is over, and so before that.
+    pub const TIMEOUT: &str = "--timeout=5m";
 
     /// A node whose kubelet looks after mounts every two seconds, and a namespace for the operator that admits none but restricted pods.
     pub async fn new() -> Self {
@@ -115,7 +117,7 @@ impl Site {
     /// The same of another chart than the repository's.
     pub async fn deploy_chart(&self, chart: &Path, version: &Part, command: &str, values: &[&str]) {
         let (chart, image) = (chart.display().to_string(), operator_image::values(LOCAL));
-        let what = [command, RELEASE, &chart, "--wait", "--timeout=5m", &image];
+        let what = [command, RELEASE, &chart, "--wait", Self::TIMEOUT, &image];
         self.helm(version, &[&what, values].concat()).await;
     }
 
@@ -230,9 +232,7 @@ impl Site {
     pub async fn start_cert_manager(&self) {
         let crds = tools::cert_manager_crds().await.must("find cert-manager's CRDs").display().to_string();
         self.kubectl(["apply", "--server-side", "--filename", &crds]).await.succeeds();
-        self.kubectl(["wait", "--for=condition=Established", "crd", "--all", "--timeout=5m"])
-            .await
-            .succeeds();
+        self.kubectl(["wait", "--for=condition=Established", "crd", "--all", Self::TIMEOUT]).await.succeeds();
         let program = assets::program(&CERT_MANAGER, &Silent).await.must("build cert-manager");
         let kubeconfig = format!("--kubeconfig={}", self.cluster.kubeconfig_path().display());
         let daemon = self.cluster.daemon("cert-manager");

@@ -5,6 +5,9 @@ use std::time::Instant;
 use anyhow::anyhow;
 use futures::future::join_all;
 
+use super::caller::CALL_TIMEOUT;
+use super::findings::Findings;
+use super::full;
 use super::load::Tally;
 use crate::bed::{Objects, webservice};
 use crate::bench::samples::Samples;
@@ -25,4 +28,13 @@ pub async fn burst(webservices: &Objects, workers: usize, creations: usize) -> (
     }));
     let took = took.await.concat().into_iter().collect();
     (tally, took)
+}
+
+/// Finds whether none of a burst failed or took longer than a caller of the webhook waits. The few calls of a short form have no p99: one
+/// pause of the machine meets twenty of them.
+pub fn passed_in_time(findings: &mut Findings, tally: &Tally, took: &Samples) {
+    findings.none_failed("creations", tally);
+    let quantile = full(0.5, 0.99);
+    let what = format!("p{:.0} in seconds, both hooks", quantile * 100.0);
+    findings.at_most(&what, tally.calls(), took.quantile(quantile), CALL_TIMEOUT.as_secs_f64());
 }

@@ -18,7 +18,7 @@ mod replica;
 mod service;
 mod storm;
 
-pub use self::burst::burst;
+pub use self::burst::{burst, passed_in_time};
 pub use self::caller::{CALL_TIMEOUT, Connection, Trust};
 pub use self::findings::Findings;
 pub use self::load::{Load, Tally};

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use serde_json::{Value, json};
 use webservice_tests::bed::{Metrics, OPERATOR, RELEASE, SHOP, Site, config_map, eventually, webservice};
-use webservice_tests::prove::{CALL_TIMEOUT, Findings, burst, full};
+use webservice_tests::prove::{Findings, burst, full, passed_in_time};
 
 use crate::load::strict;
 
@@ -26,11 +26,8 @@ async fn a_burst_of_creations_passes_in_time_and_both_replicas_take_part() {
     let (tally, took) = burst(&site.webservices(), workers, creations).await;
 
     let mut findings = Findings::of("burst of creations at the chart's limits");
-    findings.none_failed("creations", &tally);
-    // Few calls have no p99: one pause of the machine meets twenty of them.
-    let (number, quantile) = (tally.calls(), full(0.5, 0.99));
-    let what = format!("p{:.0} in seconds", quantile * 100.0);
-    findings.at_most(&what, number, took.quantile(quantile), CALL_TIMEOUT.as_secs_f64());
+    passed_in_time(&mut findings, &tally, &took);
+    let number = tally.calls();
     for pod in site.pods("webhook").await {
         let calls = metrics(&site, &pod).await.count("controller_runtime_webhook_requests_total", &[]);
         #[expect(clippy::cast_precision_loss, reason = "nothing is counted up to 2^52")]
@@ -45,7 +42,7 @@ async fn a_drain_of_the_node_is_blocked_by_no_budget_and_all_comes_back_from_not
     let site = Site::new().await;
     site.install(&[&strict(), "--set=webhook.replicas=1"]).await;
     site.assert_works("checkout").await;
-    site.kubectl(["drain", "node", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=5m"])
+    site.kubectl(["drain", "node", "--ignore-daemonsets", "--delete-emptydir-data", Site::TIMEOUT])
         .await
         .succeeds();
     // While nobody can answer for WebServices, everything else that the operator needs can be made.

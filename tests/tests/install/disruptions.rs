@@ -14,7 +14,7 @@ async fn no_creation_fails_while_the_webhook_is_restarted_pod_by_pod() {
     let webhook = format!("deployment/{RELEASE}-webhook");
     for restart in 1..=restarts {
         site.kubectl(["rollout", "restart", &webhook, "--namespace", OPERATOR]).await.succeeds();
-        let status = ["rollout", "status", &webhook, "--namespace", OPERATOR, "--timeout=5m"];
+        let status = ["rollout", "status", &webhook, "--namespace", OPERATOR, Site::TIMEOUT];
         site.kubectl(status).await.succeeds();
         println!("{restart} of {restarts} restarts, {} creations failed", creations.failures());
     }

@@ -7,10 +7,8 @@ use serde_json::json;
 use webservice_tests::bed::{OPERATOR, RELEASE, SHOP, Site, webservice};
 use webservice_tests::cluster::tools::HELM_4;
 
-/// The Job's own deadline, what Helm and the kubelet need beside it, and much room for a busy machine; less than Helm's patience.
+/// The Job's own deadline, what Helm and the kubelet need beside it, and much room for a busy machine; less than [`Site::TIMEOUT`].
 const BOUND: Duration = Duration::from_mins(4);
-/// Helm's.
-const PATIENCE: &str = "--timeout=5m";
 
 async fn create_ready(site: &Site, names: [&str; 3]) {
     for name in names {
@@ -36,7 +34,7 @@ async fn after_it_live_webservices_stay_and_can_be_edited_and_deleted() {
     site.install(&[]).await;
     create_ready(&site, ["one", "two", "three"]).await;
     let started = Instant::now();
-    site.helm(&HELM_4, &["uninstall", RELEASE, "--wait", PATIENCE]).await;
+    site.helm(&HELM_4, &["uninstall", RELEASE, "--wait", Site::TIMEOUT]).await;
     println!("uninstalled after {:.1} s", started.elapsed().as_secs_f64());
 
     for name in ["one", "two", "three"] {
@@ -65,7 +63,7 @@ async fn a_controller_that_is_dead_holds_it_up_no_longer_than_its_lease_lasts() 
         .succeeds();
 
     let started = Instant::now();
-    site.helm(&HELM_4, &["uninstall", RELEASE, "--wait", PATIENCE]).await;
+    site.helm(&HELM_4, &["uninstall", RELEASE, "--wait", Site::TIMEOUT]).await;
     println!("uninstalled after {:.1} s", started.elapsed().as_secs_f64());
     assert!(started.elapsed() < BOUND);
     assert_namespace_goes(&site).await;
@@ -82,7 +80,7 @@ async fn where_its_step_cannot_run_it_ends_in_time_and_the_documented_way_out_wo
     site.helm(&HELM_4, &upgrade).await;
 
     let started = Instant::now();
-    let failed = site.try_helm(&HELM_4, &["uninstall", RELEASE, "--wait", PATIENCE]).await;
+    let failed = site.try_helm(&HELM_4, &["uninstall", RELEASE, "--wait", Site::TIMEOUT]).await;
     let complaint = failed.unwrap_err();
     assert!(started.elapsed() < BOUND, "{complaint}");
     println!("gave up after {:.1} s: {}", started.elapsed().as_secs_f64(), complaint.trim());
@@ -90,7 +88,7 @@ async fn where_its_step_cannot_run_it_ends_in_time_and_the_documented_way_out_wo
     let ours = "--selector=app.kubernetes.io/instance=webservice-operator";
     let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations";
     site.kubectl(["delete", kinds, ours]).await.succeeds();
-    site.helm(&HELM_4, &["uninstall", RELEASE, "--no-hooks", "--wait", PATIENCE]).await;
+    site.helm(&HELM_4, &["uninstall", RELEASE, "--no-hooks", "--wait", Site::TIMEOUT]).await;
     site.plugin(["release", "--all-namespaces", "--yes"]).await.succeeds();
     assert_namespace_goes(&site).await;
 }

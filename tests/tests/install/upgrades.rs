@@ -65,7 +65,7 @@ async fn an_upgrade_to_an_image_that_is_missing_holds_up_no_write_and_is_rolled_
     assert!(failed.is_err(), "{failed:?}");
     site.assert_works("checkout").await;
 
-    site.helm(&HELM_4, &["rollback", RELEASE, "--wait", "--timeout=5m"]).await;
+    site.helm(&HELM_4, &["rollback", RELEASE, "--wait", Site::TIMEOUT]).await;
     eventually("the pods are those of the first revision", async || {
         let now = pods(&site).await;
         if now == before { Ok(()) } else { Err(format!("{now:?}, and before {before:?}")) }

@@ -11,7 +11,7 @@ use webservice_api::constants::FINALIZER;
 use webservice_tests::bed::{Controller, Installation, TestNamespace, eventually, webservice};
 use webservice_tests::prove::{Findings, Load, Tally};
 
-/// API servers of the test bed notice a new CA within milliseconds.
+/// API servers of the test bed notice a new CA within milliseconds, and where the machine is busy within seconds.
 const OVERLAP: &str = "--ca-overlap=10s";
 const CALLERS: usize = 4;
 const PAUSE: Duration = Duration::from_millis(50);

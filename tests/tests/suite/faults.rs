@@ -5,14 +5,13 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use webservice_api::constants::FINALIZER;
 use webservice_tests::bed::{
-    ProxiedNamespace, WebServiceBuilder, assert_ever_longer, condition, eventually, version, webservice,
+    ProxiedNamespace, SHORTEST_BACK_OFF, WebServiceBuilder, assert_ever_longer, condition, eventually,
+    version, webservice,
 };
 use webservice_tests::fault::{Answer, ApiRequest, Fault, On};
 
 /// As long as a request may take, and then some.
 const DEADLINE_OF_A_REQUEST: Duration = Duration::from_secs(4);
-/// From 5 ms on, doubled each time, less up to a half by chance; and one try may come early.
-const SHORTEST_PAUSE: Duration = Duration::from_micros(1250);
 /// The time that is left to passes when the process is told to stop.
 const GRACE: Duration = Duration::from_secs(30);
 
@@ -203,7 +202,7 @@ async fn a_failure_that_stays_is_told_of_and_tried_ever_more_slowly_until_it_hea
     let told = ns.webservices().await_that("checkout", "says what fails", is_told).await;
     assert_eq!(condition(&told, "Ready")["status"], "Unknown", "Ready stays as it was at first");
     broken.await_hits(11).await;
-    assert_ever_longer(&ns.pauses(creates_child_of("checkout")), SHORTEST_PAUSE);
+    assert_ever_longer(&ns.pauses(creates_child_of("checkout")), SHORTEST_BACK_OFF);
     broken.lift();
     ns.await_ready("checkout").await;
 }

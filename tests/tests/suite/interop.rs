@@ -10,7 +10,7 @@ async fn leads(controller: &Controller) -> bool {
 async fn await_renewals(ns: &TestNamespace) {
     let mut seen = Vec::new();
     eventually("the Lease is renewed", async || {
-        let renewed = ns.lease().await.renew_time;
+        let renewed = ns.last_renewal().await;
         if !seen.contains(&renewed) {
             seen.push(renewed);
         }
@@ -28,7 +28,7 @@ async fn we_and_client_go_take_turns() {
     await_renewals(&ns).await;
     assert!(!leads(&ours_now).await, "we lead beside client-go");
 
-    let last = ns.lease().await.renew_time.unwrap().0;
+    let last = ns.last_renewal().await;
     theirs.process().stop().await;
     ours_now.await_leading().await;
     let unled = ns.time_to_lead(last).await;
@@ -42,7 +42,7 @@ async fn we_and_client_go_take_turns() {
     await_renewals(&ns).await;
     assert!(!theirs.has_led(), "client-go leads beside us");
 
-    let last = ns.lease().await.renew_time.unwrap().0;
+    let last = ns.last_renewal().await;
     ours_now.process().stop().await;
     theirs.await_leading().await;
     let unled = ns.time_to_lead(last).await;
@@ -58,7 +58,7 @@ async fn a_leader_on_client_go_that_is_killed_is_succeeded_when_its_lease_has_ru
     await_renewals(&ns).await;
 
     theirs.process().kill().await;
-    let last = ns.lease().await.renew_time.unwrap().0;
+    let last = ns.last_renewal().await;
     ours_now.await_leading().await;
 
     let unled = ns.time_to_lead(last).await;
@@ -74,7 +74,7 @@ async fn one_of_ours_that_is_killed_is_succeeded_by_client_go() {
     theirs.await_following().await;
 
     ours_now.process().kill().await;
-    let last = ns.lease().await.renew_time.unwrap().0;
+    let last = ns.last_renewal().await;
     theirs.await_leading().await;
 
     let unled = ns.time_to_lead(last).await;

@@ -45,7 +45,7 @@ async fn a_standby_follows_what_comes_and_goes_and_queues_nothing() {
 #[tokio::test]
 async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
     let (ns, leader, standby) = with_standby().await;
-    let last = ns.lease().await.renew_time.unwrap().0;
+    let last = ns.last_renewal().await;
     leader.process().stop().await;
     standby.await_leading().await;
     let unled = ns.time_to_lead(last).await;
@@ -61,7 +61,7 @@ async fn a_leader_that_is_told_to_stop_hands_over_at_once() {
 async fn a_leader_that_is_killed_is_succeeded_when_its_lease_has_run_out() {
     let (ns, leader, standby) = with_standby().await;
     leader.process().kill().await;
-    let last = ns.lease().await.renew_time.unwrap().0;
+    let last = ns.last_renewal().await;
     ns.webservices().create(webservice("after")).await;
     ns.await_ready("after").await;
     standby.await_leading().await;
